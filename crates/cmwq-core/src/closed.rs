@@ -73,9 +73,20 @@ impl Closed {
     }
 }
 
+/// Whether it is reported that a queue is not empty after so many flushes of one drain: its items
+/// queue each other. After 10, then after each 100, but not for ever.
+///
+/// KERNEL: `drain_workqueue` — same.
+#[must_use]
+pub const fn drain_is_long(flushes: u32) -> bool {
+    flushes == 10 || (flushes.is_multiple_of(100) && flushes > 0 && flushes <= 1000)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Closed;
+    use std::vec::Vec;
+
+    use super::{Closed, drain_is_long};
 
     const REASONS: [Closed; 3] = [Closed::DRAINING, Closed::DESTROYING, Closed::SHUT];
 
@@ -91,6 +102,13 @@ mod tests {
             assert!(why.lets_in(|| true) && !why.lets_in(|| false), "{why:?}");
             assert!(why.lets_repeat(false) && !why.lets_repeat(true), "{why:?}");
         }
+    }
+
+    #[test]
+    fn a_long_drain_is_reported_eleven_times() {
+        let reported: Vec<_> = (0..10_000).filter(|&flushes| drain_is_long(flushes)).collect();
+        assert_eq!(reported[..3], [10, 100, 200]);
+        assert_eq!((reported.len(), reported.last()), (11, Some(&1000)));
     }
 
     #[test]

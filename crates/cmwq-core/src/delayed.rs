@@ -26,6 +26,9 @@ use crate::list::{self, List, ListHead, Node};
 
 /// The wheel's resolution: 2^18 ns, about 262 µs.
 pub const TICK_NS: Nanos = 1 << TICK_SHIFT;
+/// Timers that are moved or taken off the wheel per hold of its lock, as a budget for
+/// [`Wheel::expire_some`]: a few microseconds.
+pub const FIRE_BATCH: usize = 64;
 const TICK_SHIFT: u32 = 18;
 const LEVELS: usize = 7;
 const SLOTS: usize = 128;

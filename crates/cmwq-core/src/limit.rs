@@ -227,6 +227,10 @@ const fn turn(max: u32) -> u32 {
     max / 64
 }
 
+/// A node of the machine, or `None` for pods that no node holds, and how many CPUs a queue may use
+/// there. Several of one node count together.
+pub type NodeCpus = (Option<u32>, u32);
+
 /// Which pwqs of a queue share its `max_active`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
@@ -346,6 +350,14 @@ impl Limits {
         matches!(self.sharing, Sharing::Nodes)
     }
 
+    /// Whether each node's [share](Self::share) has to be set anew when the queue's attributes have
+    /// changed, or the CPUs. That it has to when the limit was changed goes for every queue whose
+    /// limit [is shared](Self::are_shared).
+    #[must_use]
+    pub const fn follow_cpus(&self) -> bool {
+        self.is_split()
+    }
+
     /// The limit of each pwq by itself. 0 for a frozen queue.
     #[must_use]
     pub const fn own(&self, is_frozen: bool) -> u32 {
@@ -356,17 +368,30 @@ impl Limits {
         }
     }
 
-    /// The limit that the pwqs of a node share. The node has `here` of the queue's `total` CPUs;
-    /// `None`: pods that lie in no single node, which share the whole limit. 0 for a frozen queue.
+    /// The limit that the pwqs of a node share, of a queue that may use these CPUs now: of all
+    /// queues of its kind, less what its attributes leave out. `None`: pods that lie in no single
+    /// node, which share the whole limit. 0 for a frozen queue.
     ///
     /// KERNEL: `wq_update_node_max_active` — same; a `Sharing::Total` is ours.
     #[must_use]
-    pub const fn share(&self, is_frozen: bool, here: Option<u32>, total: u32) -> u32 {
-        match (is_frozen, self.sharing, here) {
+    pub fn share(
+        &self,
+        is_frozen: bool,
+        node: Option<u32>,
+        cpus: impl IntoIterator<Item = NodeCpus>,
+    ) -> u32 {
+        match (is_frozen, self.sharing, node) {
             (true, ..) => 0,
             (_, Sharing::Total(all), _) => all,
             (_, _, None) => self.max_active,
-            (_, _, Some(here)) => part(self.max_active, self.min_active, here, total),
+            (_, _, Some(_)) => {
+                let (mut here, mut total) = (0, 0);
+                for (at, nr) in cpus {
+                    here += if at == node { nr } else { 0 };
+                    total += nr;
+                }
+                part(self.max_active, self.min_active, here, total)
+            }
         }
     }
 }

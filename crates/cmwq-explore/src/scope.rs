@@ -3,7 +3,7 @@
 //! Everything is counted and ends, so the space of states closes: each client and each item has a
 //! short program, and faults have a budget.
 
-use cmwq_core::place::{Belonging, OwnCpus, PoolKind};
+use cmwq_core::place::{Belonging, OwnCpus, PoolKind, QueueKind};
 
 /// An item, by its number in [`Scope::items`].
 pub type Item = u8;
@@ -104,6 +104,17 @@ pub enum Kind {
     Unbound,
     /// One item at a time, in order; its link can be replaced.
     Ordered,
+}
+
+impl Kind {
+    /// What it is to the core.
+    pub(crate) const fn in_core(self) -> QueueKind {
+        match self {
+            Self::PerCpu => QueueKind::Percpu,
+            Self::Unbound => QueueKind::Unbound,
+            Self::Ordered => QueueKind::Ordered,
+        }
+    }
 }
 
 /// A workqueue.

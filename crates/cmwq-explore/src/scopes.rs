@@ -56,6 +56,7 @@ pub fn gate() -> Vec<Scope> {
         workers::waiting_soon(),
         moving::attributes(),
         moving::ordered(),
+        moving::ordered_taken_back(),
         moving::node(),
         moving::node_and_attributes(),
         helping::rescue(),

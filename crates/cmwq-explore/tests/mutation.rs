@@ -37,6 +37,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::WaitersStandForProcesses, "processes", "a wait for a process"),
     (Rule::HogsNeedRoom, "hogs-managed", "hogs do not count"),
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
+    (Rule::RunsLeftBehindAreFound, "ordered-taken-back", "was cancelled with waiting"),
     (Rule::ArmingAsksWithTheLock, "shutting-down", "no fair continuation"),
     (Rule::BatchesComeBack, "batches", "was lost"),
     (Rule::QueuesBehindOthers, "batches-crowded", "was queued before it"),

@@ -20,6 +20,7 @@ const SMALL: &[&str] = &[
     "rescue",
     "outage",
     "slots-of-runs",
+    "ordered-taken-back",
 ];
 
 #[test]

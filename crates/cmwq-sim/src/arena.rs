@@ -221,9 +221,9 @@ impl Arena {
         unsafe { wheel.cancel(self.timer(id)) }
     }
 
-    /// The item whose timer is due.
-    pub(crate) fn expire(wheel: &mut Wheel, now: Nanos) -> Option<usize> {
-        let timer = wheel.expire(now)?;
+    /// The item whose timer is due, see [`Wheel::expire_some`].
+    pub(crate) fn expire_some(wheel: &mut Wheel, now: Nanos, budget: &mut usize) -> Option<usize> {
+        let timer = wheel.expire_some(now, budget)?;
         // SAFETY: every timer on the wheel is a member of a slot: (whole), (pinned).
         let name =
             unsafe { timer.byte_sub(offset_of!(Slot, timer)).cast::<Slot>().as_ref() }.name();

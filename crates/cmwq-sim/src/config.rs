@@ -215,6 +215,8 @@ named! {
         FlushEarly = "flush-early",
         /// A wait for an item returns at once.
         WaitEarly = "wait-early",
+        /// Who waits for an item asks only the pool that the item's word names.
+        AskNamedPool = "ask-named-pool",
         /// Delayed items are queued before their time.
         FireEarly = "fire-early",
         /// A timer that is armed is not set anew.

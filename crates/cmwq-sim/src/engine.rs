@@ -246,6 +246,8 @@ pub(crate) struct Engine<'a> {
     retry_planned: Option<Nanos>,
     /// It is a rescuer that acts.
     is_rescuing: bool,
+    /// Items may run at other pools than their words name.
+    runs_stay_behind: bool,
     rescuers: Vec<Rescuer>,
     contexts: Vec<Context>,
     flushes: Vec<Flush>,
@@ -316,6 +318,7 @@ impl<'a> Engine<'a> {
             wheel_planned: None,
             retry_planned: None,
             is_rescuing: false,
+            runs_stay_behind: false,
             rescuers: Vec::new(),
             contexts: Vec::new(),
             flushes: Vec::new(),
@@ -690,8 +693,9 @@ impl<'a> Engine<'a> {
     }
 
     /// What is updated before a pool's lock is dropped: the board's entry, and whether pushing into
-    /// the inbox is enough.
+    /// the inbox is enough; and who is told that work waits.
     fn update_pool(&mut self, pool: PoolNo) {
+        self.arm_watchdog(pool);
         self.post(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {

@@ -4,7 +4,7 @@ use cmwq_core::Waited;
 use cmwq_core::help::Set;
 
 use crate::Nanos;
-use crate::plan::{ItemId, QueueId};
+use crate::plan::{Attrs, ItemId, QueueId};
 
 /// Numbers the queueings of a run, in their order: one queueing of an item is run once or
 /// cancelled.
@@ -88,6 +88,8 @@ pub enum What {
     WaitBegan(usize, Queueing),
     /// It returned.
     WaitEnded(usize, Queueing),
+    /// Somebody wanted to wait for the item, and found nothing to wait for.
+    FoundIdle(ItemId),
     /// A limit was set.
     LimitSet(GroupNo, u32),
     /// A queue's `max_active` was changed; the limits of its parts follow.
@@ -110,6 +112,8 @@ pub enum What {
     CreateFailed(PoolNo),
     /// The watchdog says that nothing has happened there for so long.
     Stalled(PoolNo, Nanos),
+    /// It said the same of a queue whose items wait for a slot.
+    QueueStalled(QueueId, Nanos),
     /// The queue has a rescuer, which will be called by that number.
     RescuerMade(QueueId, WorkerNo),
     /// A queue leads to a pool that is closed while no queue does.
@@ -121,7 +125,7 @@ pub enum What {
     /// It has.
     RestEnded(GroupNo),
     /// Its attributes were changed.
-    AttrsSet(QueueId),
+    AttrsSet(QueueId, Attrs),
     /// Somebody drops the queue: callers from outside are refused from now on.
     DropBegan(QueueId),
     /// The queue has gone.

@@ -221,8 +221,8 @@ impl Pools {
     }
 
     /// To be called when CPUs of the pool have left or come back.
-    pub(crate) fn set_disassociated(&mut self, pool: PoolNo, is_disassociated: bool) {
-        self.list[pool].is_disassociated = is_disassociated;
+    pub(crate) fn set_may_help(&mut self, pool: PoolNo, may_help: bool) {
+        self.list[pool].may_help = may_help;
         self.post_entry(pool);
     }
 

@@ -69,7 +69,7 @@ pub struct Sighting {
 }
 
 /// Attributes of an unbound or ordered queue. Queues with the same ones share pools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attrs {
     /// 0 is the usual one.
     pub nice: u8,

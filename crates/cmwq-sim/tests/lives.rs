@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use cmwq_sim::config::{Caches, Costs};
+use cmwq_core::TICK_NS;
+use cmwq_sim::config::{Caches, Costs, Sabotage};
 use cmwq_sim::event::{Event, What};
-use cmwq_sim::plan::{Attrs, Item, Op, Owner, Plan};
+use cmwq_sim::plan::{Attrs, Call, Item, Op, Owner, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
 use cmwq_sim::{Config, Nanos, Outcome, Scope, Shape, simulate};
 
@@ -163,6 +164,26 @@ fn an_ordered_queue_that_moves_keeps_its_order() {
     assert_eq!(finished(&outcome), expected);
 }
 
+/// The item runs where it was queued first. It is queued again behind that run, at the queue's new
+/// pool, and taken back there: then its word names that pool, and the run goes on at the old one.
+#[test]
+fn a_run_at_a_pool_that_an_ordered_queue_has_left_is_waited_for() {
+    let queues = [queue("a", Flag::Ordered), queue("b", Flag::Unbound)];
+    for wait in [Op::FlushItem(0), Op::CancelSync(0)] {
+        let items = [item(0, &[Op::Burn(10 * US)]), item(1, &[Op::Burn(US)])];
+        let again = [Op::Sleep(US), attrs(0, 5), put(0), Op::Cancel(0)];
+        let ops = [&[put(0)][..], &again, &[wait, put(1)]].concat();
+        let outcome = run(&queues, &items, &ops, 0);
+        assert_eq!(finished(&outcome), [(10 * US, 0), (11 * US, 1)], "{wait:?}");
+        let owners = vec![Owner { at: 0, ops }];
+        let plan =
+            Plan { queues: queues.to_vec(), items: items.to_vec(), owners, ..Plan::default() };
+        let sabotage = Some(Sabotage::AskNamedPool);
+        let outcome = simulate(&plan, &Config { sabotage, ..Config::exact(2) });
+        assert_eq!(outcome.violation.expect("it is noticed").checker, "flush");
+    }
+}
+
 #[test]
 fn a_queue_goes_when_what_its_items_queued_is_done() {
     let queues = [queue("a", Flag::Unbound), queue("b", Flag::Unbound)];
@@ -175,6 +196,37 @@ fn a_queue_goes_when_what_its_items_queued_is_done() {
     let ops = [put(0), Op::DropQueue(0), put(0), put(2)];
     let outcome = run(&queues, &[first, chained, other], &ops, 0);
     assert_eq!(finished(&outcome), [(10 * US, 0), (20 * US, 1), (21 * US, 2)]);
+}
+
+/// A queue that is being dropped has timers armed, keeps in being until they have expired, and
+/// refuses their items then.
+#[test]
+fn timers_are_armed_while_a_queue_goes_and_their_items_refused() {
+    let owners = vec![Owner { at: 0, ops: vec![put(0), Op::DropQueue(0)] }];
+    let at = |us, op| Call { at: us * US, op };
+    let calls = vec![
+        at(5, Op::QueueDelayed { item: 1, cpu: None, delay: 100 * US }),
+        at(6, Op::QueueDelayed { item: 2, cpu: None, delay: 100 * US }),
+        at(6, Op::QueueDelayed { item: 3, cpu: None, delay: 0 }),
+        at(7, Op::FlushDelayed(2)),
+    ];
+    let items = vec![item(0, &[Op::Burn(10 * US)]); 4];
+    let plan = Plan { queues: vec![queue("a", Flag::Unbound)], items, owners, calls };
+    let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    let armed = find(&outcome, |what| match what {
+        What::Armed(what, _) => Some(what.item),
+        _ => None,
+    });
+    assert_eq!(armed, [(5 * US, 1), (6 * US, 2)]);
+    let refused = find(&outcome, |what| match what {
+        What::Cancelled(what) => Some(what.item),
+        _ => None,
+    });
+    assert_eq!(refused, [(7 * US, 2), (TICK_NS, 1)]);
+    assert_eq!(finished(&outcome), [(10 * US, 0)]);
+    let gone = find(&outcome, |what| matches!(what, What::QueueGone(_)).then_some(()));
+    assert_eq!(gone, [(TICK_NS, ())]);
 }
 
 #[test]
@@ -196,4 +248,26 @@ fn workers_of_a_pool_with_attributes_of_its_own_may_leave_its_pod_too() {
         finished(&outcome)
     };
     assert_eq!(starts(1), starts(0));
+}
+
+/// Two nodes of four CPUs: of 20, each may run 10. When the queue may use the first node's CPUs
+/// only, that may run 20, also of what waits already.
+#[test]
+fn a_limit_is_split_by_the_cpus_that_the_queue_may_use() {
+    let starts = |cpus| {
+        let items = vec![item(0, &[Op::Sleep(100 * US)]); 16];
+        let first = (0..15).map(|item| Op::Queue { item, cpu: Some(0) });
+        let attrs = Op::SetAttrs { queue: 0, attrs: Attrs { cpus, ..Attrs::usual(Scope::Numa) } };
+        let then = [Op::Sleep(10 * US), attrs, Op::Sleep(10 * US), put(15)];
+        let owners = vec![Owner { at: 0, ops: first.chain(then).collect() }];
+        let queues = vec![QueueSpec { max_active: 20, ..queue("a", Flag::Unbound) }];
+        let plan = Plan { queues, items, owners, ..Plan::default() };
+        let shape = Shape::Regular([2, 1, 4, 1]);
+        let outcome = simulate(&plan, &Config { shape, keep_events: true, ..Config::exact(8) });
+        assert_eq!(outcome.violation, None);
+        let starts = find(&outcome, |what| matches!(what, What::Started(..)).then_some(()));
+        [0, 10, 20].map(|us| starts.iter().filter(|(at, ())| *at == us * US).count())
+    };
+    assert_eq!(starts(None), [10, 0, 0]);
+    assert_eq!(starts(Some((Scope::Numa, 0))), [10, 5, 1]);
 }

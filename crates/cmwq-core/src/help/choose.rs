@@ -30,6 +30,13 @@ pub fn any_helper<B: Board>(board: &B) -> bool {
     any(board, Set::Spare) || any(board, Set::Reserve)
 }
 
+/// Whether another pod could take items of a pod over: one has a CPU to spare, and the items are
+/// long enough for help. As sure as [`any`].
+#[inline(always)]
+pub fn may_be_helped<B: Board>(board: &B, has_short_items: impl FnOnce() -> bool) -> bool {
+    any_helper(board) && !has_short_items()
+}
+
 /// Whether `me` wants help: it says that it has a backlog, which is more work than it may start and
 /// takes long enough to be worth help. Then it calls others ([`to_call`]), and has their workers
 /// watched at each tick ([`to_watch`]).

@@ -37,7 +37,7 @@ pub struct Belonging {
     pub concurrency: u32,
     /// None of its CPUs is there: it serves what was queued there, and helps no other pod.
     pub is_disassociated: bool,
-    /// Managed queues do not use its CPUs unasked: it serves callers that name them, and helps no
+    /// Managed queues use none of its CPUs unasked: it serves callers that name them, and helps no
     /// other pod.
     pub is_apart: bool,
     /// They are pinned to one CPU: who is on another one was moved from outside, or the CPU has
@@ -45,7 +45,21 @@ pub struct Belonging {
     pub is_pinned: bool,
 }
 
+impl OwnCpus {
+    /// Whether a managed pod helps others: it has a CPU that managed queues use unasked.
+    #[must_use]
+    pub const fn may_help(self) -> bool {
+        self.managed > 0
+    }
+}
+
 impl Belonging {
+    /// Whether its workers help other pods, if it is a pod beside others.
+    #[must_use]
+    pub const fn may_help(&self) -> bool {
+        !self.is_disassociated && !self.is_apart
+    }
+
     /// Of a pool of this kind. `has_others`: it is a managed pod beside others, and not the only
     /// one, whose CPUs are all that managed queues use. `granted`: as for a pool's concurrency, how
     /// many CPUs the process's quota keeps busy, or [`u32::MAX`].
@@ -60,7 +74,7 @@ impl Belonging {
         let is_only = matches!(kind, PoolKind::Managed) && !has_others;
         let nr = if is_only { own.managed } else { own.allowed };
         let is_away = nr == 0;
-        let is_apart = matches!(kind, PoolKind::Managed) && own.managed == 0;
+        let is_apart = matches!(kind, PoolKind::Managed) && !own.may_help();
         let bound = match kind {
             PoolKind::Bh => Cpus::Own,
             PoolKind::Unbound if is_away => Cpus::Allowed,

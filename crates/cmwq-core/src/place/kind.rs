@@ -147,6 +147,17 @@ impl QueueKind {
         matches!(self, Self::Unbound | Self::Ordered)
     }
 
+    /// Whether an item of it may be queued at one pool while another pool runs it, once it was led
+    /// elsewhere: there it has to stay behind those that were queued before it. Items of other
+    /// queues are queued where they run. From the first such change on, who looks for a run of an
+    /// item asks all pools, first the one that the item's word names.
+    ///
+    /// KERNEL: `start_flush_work`, `work_busy` ask that one only — differs: such a run is found.
+    #[must_use]
+    pub const fn leaves_runs_behind(self) -> bool {
+        matches!(self, Self::Ordered)
+    }
+
     /// Whether its workers are confined to their pod. `is_asked`: its attributes say so. Those of
     /// an ordered queue's only pod have all CPUs.
     #[must_use]

@@ -171,10 +171,13 @@ impl<'a> Reading<'a> {
     }
 
     /// How often an item was started, or began to wait where none waited, see
-    /// [`PoolState::progress`].
+    /// [`PoolState::progress`]: also if what waits is not listed yet, so that listing it later is
+    /// no progress.
     #[must_use]
     pub fn progress(self) -> u64 {
-        self.core.progress() + self.batch.map_or(0, |batch| u64::from(batch.begun))
+        let begun = self.batch.map_or(0, |batch| u64::from(batch.begun));
+        let waits_unlisted = self.core.worklist.is_empty() && self.work_waits();
+        self.core.progress() + begun + u64::from(waits_unlisted)
     }
 
     // ---- workers

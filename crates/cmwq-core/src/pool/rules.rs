@@ -88,6 +88,11 @@ pub enum Rule {
     /// it down has it after that. The search takes it out by itself.
     #[cfg(feature = "explore")]
     ArmingAsksWithTheLock,
+    /// Who waits for an item looks for a run of it also at pools that its queue has left: see
+    /// [`QueueKind::leaves_runs_behind`](crate::place::QueueKind::leaves_runs_behind). The search
+    /// takes it out by itself.
+    #[cfg(feature = "explore")]
+    RunsLeftBehindAreFound,
 }
 
 #[cfg(feature = "explore")]
@@ -129,6 +134,7 @@ impl Rule {
         Self::HogsNeedRoom,
         Self::ShutQueuesRefuseTimers,
         Self::ArmingAsksWithTheLock,
+        Self::RunsLeftBehindAreFound,
     ];
 }
 

@@ -9,7 +9,7 @@ use super::support::{
     Crowd, ItemPtr, Rng, count, free_item, new_item, pwq_config, steps, with_seeds, work,
 };
 use crate::consts::WQ_DFL_MIN_ACTIVE;
-use crate::limit::{Count, Line, part};
+use crate::limit::{Count, Line, NodeCpus, part};
 use crate::policy::UNMANAGED;
 use crate::{
     Effects, Grab, Kick, Limits, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
@@ -134,16 +134,38 @@ fn the_share_of_a_node_is_proportional_within_bounds() {
     assert_eq!(WQ_DFL_MIN_ACTIVE, 8);
 }
 
+/// Of 16, on two nodes.
+const CPUS: [NodeCpus; 2] = [(Some(0), 15), (Some(1), 1)];
+
+#[test]
+fn a_node_has_its_part_of_the_cpus_that_the_queue_may_use() {
+    let limits = Limits::new(Sharing::Nodes, 100);
+    let share = |node, cpus: &[NodeCpus]| limits.share(false, node, cpus.iter().copied());
+    let pods = [(Some(0), 6), (Some(0), 6), (Some(1), 4)];
+    assert_eq!([Some(0), Some(1), None].map(|node| share(node, &pods)), [75, 25, 100]);
+    let masked = [(Some(0), 0), (Some(1), 4)];
+    assert_eq!([Some(0), Some(1), None].map(|node| share(node, &masked)), [8, 100, 100]);
+    assert_eq!(share(Some(0), &[]), 8, "min_active");
+}
+
+#[test]
+fn only_limits_that_are_split_follow_the_cpus() {
+    let follow = |sharing| Limits::new(sharing, 100).follow_cpus();
+    let kinds = [Sharing::Each, Sharing::Fixed, Sharing::Nodes, Sharing::Total(10)];
+    assert_eq!(kinds.map(follow), [false, false, true, false]);
+    assert_eq!(Limits::new(Sharing::Total(10), 100).share(false, Some(1), CPUS), 10);
+}
+
 #[test]
 fn a_lowered_limit_takes_the_minimum_with_it_for_good() {
     let mut limits = Limits::new(Sharing::Nodes, 64);
-    assert_eq!((limits.min_active(), limits.share(false, Some(1), 16)), (8, 8));
+    assert_eq!((limits.min_active(), limits.share(false, Some(1), CPUS)), (8, 8));
     limits.set_max_active(2);
-    assert_eq!((limits.min_active(), limits.share(false, Some(1), 16)), (2, 2));
+    assert_eq!((limits.min_active(), limits.share(false, Some(1), CPUS)), (2, 2));
     limits.set_max_active(64);
-    assert_eq!((limits.min_active(), limits.share(false, Some(1), 16)), (2, 4));
-    assert_eq!(limits.share(false, None, 16), 64, "a pod that lies in no single node");
-    assert_eq!(limits.share(true, Some(1), 16), 0, "frozen");
+    assert_eq!((limits.min_active(), limits.share(false, Some(1), CPUS)), (2, 4));
+    assert_eq!(limits.share(false, None, CPUS), 64, "a pod that lies in no single node");
+    assert_eq!(limits.share(true, Some(1), CPUS), 0, "frozen");
 }
 
 // ---- pools on a node

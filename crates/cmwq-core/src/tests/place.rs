@@ -50,6 +50,17 @@ fn workers_belong_on_their_own_cpus_and_on_others_while_these_are_away() {
 }
 
 #[test]
+fn a_pod_helps_others_while_managed_queues_use_one_of_its_cpus() {
+    for ([allowed, managed], helps) in [([2, 2], true), ([2, 1], true), ([2, 0], false)] {
+        let own = OwnCpus { allowed, managed };
+        assert_eq!(own.may_help(), helps, "{own:?}");
+        assert_eq!(Belonging::of(PoolKind::Managed, true, own, ALL).may_help(), helps, "{own:?}");
+    }
+    let away = OwnCpus { allowed: 0, managed: 0 };
+    assert!(!Belonging::of(PoolKind::Managed, true, away, ALL).may_help() && !away.may_help());
+}
+
+#[test]
 fn workers_of_managed_pools_wake_up_wherever_managed_queues_run() {
     let managed = |own| places(PoolKind::Managed, true, own);
     assert_eq!(managed([1, 1]), [Cpus::Own, Cpus::Managed]);

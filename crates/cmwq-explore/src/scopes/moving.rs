@@ -2,7 +2,7 @@
 
 use super::workers::blocking;
 use super::{NONE, programs};
-use crate::scope::Op::{Apply, Cancel, FlushQueue, Queue, SetMaxActive, WaitFor};
+use crate::scope::Op::{Apply, Cancel, CancelSync, FlushQueue, Queue, SetMaxActive, WaitFor};
 use crate::scope::{Kind, PoolSpec, QueueSpec, Scope};
 
 /// Attributes change there and back, with items that wait for items.
@@ -36,6 +36,17 @@ pub(super) fn ordered() -> Scope {
             &[Queue(2, 0, 0), Cancel(1)],
         ]),
         ..attributes()
+    }
+}
+
+/// An item of an ordered queue that moves is queued again behind its run, and taken back.
+pub(super) fn ordered_taken_back() -> Scope {
+    Scope {
+        name: "ordered-taken-back",
+        about: "who takes an item back waits for its run at a pool that its ordered queue has left",
+        items: programs(&[&[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Apply(0, 1), Queue(0, 0, 0), CancelSync(0)]]),
+        ..ordered()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use cmwq_core::place::QueueKind;
 use cmwq_core::{
     Closed, Enqueued, FlushTarget, Grab, Kick, PoolState, PwqRef, Rule, WorkItem, WorkWord, WqKey,
 };
@@ -383,15 +384,28 @@ impl World<'_> {
         self.items.renew(barrier);
         self.thread(tid).event = false;
         let (target, barrier) = (self.item_at(usize::from(item)), self.item_at(barrier));
-        let core = &mut self.pools[pool.0 as usize].core;
-        // SAFETY: items stay where they are as long as the world; this thread uses its barrier for
-        // one wait at a time.
-        let found = unsafe { core.insert_barrier(target, barrier) };
-        self.unlock(tid, pool.0 as u8, Kick::None);
-        if found == FlushTarget::Idle {
-            return (!word.is_pending()).then_some(false);
+        let named = pool.0 as usize;
+        let others = (0..self.pools.len()).filter(|pool| *pool != named);
+        let others = others.take_while(|_| self.leaves_runs_behind()).collect::<Vec<_>>();
+        for pool in [named].into_iter().chain(others) {
+            let core = &mut self.pools[pool].core;
+            // SAFETY: items stay where they are as long as the world; this thread uses its barrier
+            // for one wait at a time.
+            let found = unsafe { core.insert_barrier(target, barrier) };
+            self.unlock(tid, pool as u8, Kick::None);
+            if found != FlushTarget::Idle {
+                self.ledger.wait_for_item(tid, item);
+                return Some(true);
+            }
         }
-        self.ledger.wait_for_item(tid, item);
-        Some(true)
+        (!word.is_pending()).then_some(false)
+    }
+
+    /// Whether a run of an item may be at another pool than the one that the item's word names:
+    /// here asked also before the queue has moved.
+    fn leaves_runs_behind(&self) -> bool {
+        let mut kinds = self.scope.queues.iter().map(|queue| queue.kind.in_core());
+        self.without != Some(Rule::RunsLeftBehindAreFound)
+            && kinds.any(QueueKind::leaves_runs_behind)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Order {
     /// The queue is led to pools with these attributes.
     SetAttrs(usize, Attributes),
     /// The timers of the queue's items are cancelled; then it lets no more in, and goes when it has
-    /// none left.
+    /// none left, and no timer that was armed since.
     DropQueue(usize),
     /// One that has gone is made again, with its first limit.
     MakeQueue(usize),
@@ -243,10 +243,11 @@ impl Choice<'_> {
         any_of(rng, (0..NR_ITEMS).filter(|&item| self.state.items[item] == is))
     }
 
-    /// One whose queue lets it in: a timer of another would be armed by the library all the same.
+    /// One whose queue is there: its timer is armed also while the queue is being dropped, and the
+    /// item is refused when that expires.
     fn item_to_arm(&self, rng: &mut Rng, is: Is) -> Option<usize> {
-        let is_open = |item: usize| self.state.queues[self.script.places[item].queue] == Life::Open;
-        self.item(rng, is).filter(|&item| is_open(item))
+        let life = |item: usize| self.state.queues[self.script.places[item].queue];
+        self.item(rng, is).filter(|&item| life(item) != Life::Gone)
     }
 
     fn queue(&self, rng: &mut Rng, life: Life) -> Option<usize> {

@@ -205,12 +205,23 @@ impl<'s> Rig<'s> {
         self.queues[queue].as_ref().expect("it has not gone")
     }
 
-    /// Queues that are drained go.
+    /// Queues that are drained go, as soon as none of their timers is armed.
     fn reap(&mut self) {
-        let drops = self.queues.iter_mut().zip(&self.drops);
-        let is_over =
-            |drop: &Option<JoinHandle<()>>| drop.as_ref().is_some_and(|it| it.is_finished());
-        drops.filter(|(_, drop)| is_over(drop)).for_each(|(queue, _)| *queue = None);
+        let lives: Vec<_> = (0..self.queues.len()).map(|queue| self.life(queue)).collect();
+        let queues = self.queues.iter_mut().zip(lives);
+        queues.filter(|(_, life)| *life == Life::Gone).for_each(|(queue, _)| *queue = None);
+    }
+
+    fn life(&self, queue: usize) -> Life {
+        match &self.drops[queue] {
+            None => Life::Open,
+            Some(drop) if drop.is_finished() && self.nr_timers(queue) == 0 => Life::Gone,
+            Some(_) => Life::Dropping,
+        }
+    }
+
+    fn nr_timers(&self, queue: usize) -> u64 {
+        self.queues[queue].as_ref().map_or(0, explore::nr_timers)
     }
 
     fn queue(&mut self, item: usize, delay: Nanos) {
@@ -220,7 +231,7 @@ impl<'s> Rig<'s> {
         let is_mine =
             queue.queue_delayed_work_on(cpu, &self.items[item].0, Duration::from_nanos(delay));
         assert!(is_mine, "item {item} was pending");
-        if self.drops[place.queue].is_some() {
+        if delay == 0 && self.drops[place.queue].is_some() {
             // It was refused, and is idle.
             return;
         }
@@ -255,12 +266,14 @@ impl<'s> Rig<'s> {
     /// As a reader, who lists nothing: if what has come by the inbox were listed, an item that has
     /// to wait for its limit would be overtaken by those behind it.
     fn state(&self) -> State {
-        let is = |(number, (_, seat)): (usize, &(DelayedWork, Arc<Seat>))| {
+        let is = |(number, (work, seat)): (usize, &(DelayedWork, Arc<Seat>))| {
             let told = seat.told();
             match (told.is_entered, told.is_blocked) {
                 _ if told.is_done || self.cancelled.contains(&number) => Is::Done,
                 (true, true) => Is::Blocked,
                 (true, false) => Is::Computing,
+                // Its queue has refused it.
+                (false, _) if self.queued.contains(&number) && !work.is_pending() => Is::Done,
                 (false, _) if self.late.contains(&number) => Is::Armed,
                 (false, _) if self.queued.contains(&number) => Is::Pending,
                 (false, _) => Is::Idle,
@@ -285,16 +298,10 @@ impl<'s> Rig<'s> {
         if !self.script.stage.knows_whose() {
             pools.sort_unstable();
         }
-        let timers = |queue: &Option<Workqueue>| queue.as_ref().map_or(0, explore::nr_timers);
-        let life = |drop: &Option<JoinHandle<()>>| match drop {
-            None => Life::Open,
-            Some(drop) if drop.is_finished() => Life::Gone,
-            Some(_) => Life::Dropping,
-        };
         State {
             items: self.items.iter().enumerate().map(is).collect(),
-            queues: self.drops.iter().map(life).collect(),
-            timers: self.queues.iter().map(timers).collect(),
+            queues: (0..self.queues.len()).map(|queue| self.life(queue)).collect(),
+            timers: (0..self.queues.len()).map(|queue| self.nr_timers(queue)).collect(),
             waits: self.waits.iter().map(JoinHandle::is_finished).collect(),
             pools,
         }

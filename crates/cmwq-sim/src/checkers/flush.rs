@@ -1,5 +1,5 @@
 //! A flush returns when everything queued before it is done, and does return; so does a wait for
-//! one item.
+//! one item, which finds it idle only if it does not run.
 
 use std::collections::BTreeSet;
 
@@ -81,6 +81,9 @@ impl Checker for Flush {
                          {first} before it is not done"
                     ));
                 }
+            }
+            What::FoundIdle(item) if self.items[item].running.ticket != 0 => {
+                return Err(format!("who waits for item {item} finds it idle, and it runs"));
             }
             What::WaitBegan(_, what) => self.waits.push(Some(what)),
             What::WaitEnded(wait, what) => {

@@ -1,6 +1,7 @@
-//! `max_active` of an unbound queue is split over the nodes by the CPUs that are online: on each
-//! node one limit, which all pods of the node share, between `min_active` and `max_active`, and in
-//! proportion. That the limits are kept is what `limit` watches.
+//! `max_active` of an unbound queue is split over the nodes by the CPUs that are online, of those
+//! that its attributes name, if they name some: on each node one limit, which all pods of the node
+//! share, between `min_active` and `max_active`, and in proportion. That the limits are kept is
+//! what `limit` watches.
 
 use std::collections::HashMap;
 
@@ -9,8 +10,10 @@ use cmwq_core::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE};
 use super::{Checker, World};
 use crate::event::{Event, GroupNo, What};
 use crate::grown::grown;
+use crate::machine::{Machine, WHOLE};
 use crate::places::{Kind, kind_of};
 use crate::plan::{Plan, QueueId};
+use crate::topology::Scope;
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -19,6 +22,8 @@ pub(super) struct Node {
     max_active: Vec<u32>,
     /// Goes down with `max_active`, and does not come back.
     min_active: Vec<u32>,
+    /// The CPUs that its attributes name.
+    cpus: Vec<Option<(Scope, u32)>>,
     /// By group.
     limits: Vec<u32>,
     /// What shares the limit of a queue on a node. Never walked.
@@ -33,6 +38,7 @@ impl Node {
         Self {
             is_ordered: plan.queues.iter().map(is_ordered).collect(),
             min_active: max_active.iter().map(|max| WQ_DFL_MIN_ACTIVE.min(*max)).collect(),
+            cpus: vec![None; max_active.len()],
             max_active,
             limits: Vec::new(),
             groups: HashMap::new(),
@@ -46,6 +52,22 @@ fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
     proportional.clamp(min.into(), max.into()) as u32
 }
 
+/// Online CPUs of the node, and of all nodes, that a queue may use: `cpus` if one of them is
+/// online, otherwise all.
+fn node_cpus(cpus: Option<(Scope, u32)>, node: u32, machine: &Machine) -> (u32, u32) {
+    let domains = machine.domains();
+    let online = |domain| domains.cpus(domain).filter(|&cpu| machine.is_online(cpu));
+    let asked = cpus.map(|(scope, cpu)| domains.pod(scope, cpu));
+    let Some(asked) = asked.filter(|&asked| online(asked).next().is_some()) else {
+        // Counts that are kept: this is asked for each item.
+        let of_nodes = domains.nr_online_by_node(WHOLE);
+        let here = of_nodes.filter(|(of, _)| *of == Some(node)).map(|(_, nr)| nr);
+        return (here.sum(), domains.nr_online(WHOLE));
+    };
+    let is_here = |cpu: &u32| domains.node_of(domains.pod(Scope::Cpu, *cpu)) == Some(node);
+    (online(asked).filter(is_here).count() as u32, online(asked).count() as u32)
+}
+
 impl Checker for Node {
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         match event.what {
@@ -56,7 +78,9 @@ impl Checker for Node {
             What::QueueGone(gone) => {
                 self.groups.retain(|(queue, _), _| *queue != gone);
                 self.min_active[gone] = WQ_DFL_MIN_ACTIVE;
+                self.cpus[gone] = None;
             }
+            What::AttrsSet(queue, attrs) => self.cpus[queue] = attrs.cpus,
             What::LimitSet(group, limit) => *grown(&mut self.limits, group) = limit,
             What::Queued(what, site) => {
                 let kind = world.gauges[site.pool].kind;
@@ -77,7 +101,7 @@ impl Checker for Node {
                     }
                     return Err(format!("queue {queue} may run {limit} of {max} items anywhere"));
                 };
-                let (cpus, total) = world.machine.domains().node_cpus(node);
+                let (cpus, total) = node_cpus(self.cpus[queue], node, world.machine);
                 let expected = part(max, self.min_active[queue], cpus, total);
                 if limit != expected {
                     return Err(format!(

@@ -98,7 +98,7 @@ impl Checker for Order {
                 }
                 *last = number;
             }
-            What::AttrsSet(queue) => self.changed_at[queue] = self.next_number,
+            What::AttrsSet(queue, _) => self.changed_at[queue] = self.next_number,
             What::Finished(what, _) => {
                 self.items[what.item].finish();
                 self.nr_running[what.queue] -= 1;

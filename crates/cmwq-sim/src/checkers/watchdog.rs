@@ -10,6 +10,8 @@ use crate::places::PoolKind;
 pub(super) struct Watchdog {
     thresh: Nanos,
     pools: Vec<Pool>,
+    /// By queue, when something of it was last started. What has ended is told to the pool later.
+    started: Vec<Option<Nanos>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +23,7 @@ struct Pool {
 
 impl Watchdog {
     pub(super) fn new(thresh: Nanos) -> Self {
-        Self { thresh, pools: Vec::new() }
+        Self { thresh, pools: Vec::new(), started: Vec::new() }
     }
 }
 
@@ -30,8 +32,14 @@ impl Checker for Watchdog {
         let (t, thresh) = (event.t, self.thresh);
         match event.what {
             What::Queued(_, site) => _ = grown(&mut self.pools, site.pool),
-            What::Started(_, site, _) => {
+            What::Started(what, site, _) => {
+                *grown(&mut self.started, what.queue) = Some(t);
                 *grown(&mut self.pools, site.pool) = Pool { started: Some(t), still_since: None };
+            }
+            // A barrier that is passed is a start, too, and behind an item that is taken back
+            // another one may begin to wait; events do not say where.
+            What::WaitEnded(..) | What::Cancelled(_) => {
+                self.pools.iter_mut().for_each(|pool| pool.still_since = None);
             }
             What::Stalled(number, time) => {
                 let pool = grown(&mut self.pools, number);
@@ -41,6 +49,15 @@ impl Checker for Watchdog {
                     return Err(format!(
                         "pool {number} is reported for {time} ns, and started something at {:?}",
                         pool.started
+                    ));
+                }
+            }
+            What::QueueStalled(queue, time) => {
+                let started = *grown(&mut self.started, queue);
+                if time < thresh || started.is_some_and(|started| t - started < time) {
+                    return Err(format!(
+                        "queue {queue} is reported for {time} ns, and started something at \
+                         {started:?}"
                     ));
                 }
             }

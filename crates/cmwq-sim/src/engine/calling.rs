@@ -18,14 +18,13 @@ impl Engine<'_> {
         match op {
             Op::Queue { item, cpu } => _ = self.queue_from_outside(item, cpu, self.caller_cpu()),
             Op::QueueDelayed { item, cpu, delay } => {
-                if self.lets_in(item, None) {
+                if self.lets_arm(item, delay, None) {
                     self.queue_delayed(item, cpu, delay, self.caller_cpu());
                 }
             }
             Op::ModDelayed { item, cpu, delay } => {
-                if self.lets_in(item, None) {
-                    self.mod_delayed(item, cpu, delay, self.caller_cpu());
-                }
+                let is_let = self.lets_arm(item, delay, None);
+                self.mod_delayed(item, cpu, delay, self.caller_cpu(), is_let);
             }
             Op::Offline(cpu) => _ = self.cpu_leaves(cpu),
             Op::Online(cpu) => self.cpu_returns(cpu),
@@ -47,11 +46,11 @@ impl Engine<'_> {
         match op {
             Op::FlushItem(item) => return self.flush_item(item, who),
             Op::FlushDelayed(item) => {
-                let here = match who {
-                    Waiter::Worker(tid) => self.machine.threads[tid].cpu,
-                    _ => self.caller_cpu(),
+                let (here, from) = match who {
+                    Waiter::Worker(tid) => (self.machine.threads[tid].cpu, self.queue_of(tid)),
+                    _ => (self.caller_cpu(), None),
                 };
-                self.hurry(item, here);
+                self.hurry(item, here, from);
                 return self.flush_item(item, who);
             }
             Op::FlushQueue(queue) => return self.flush_queue(queue, who),

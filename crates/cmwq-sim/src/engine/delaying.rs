@@ -1,12 +1,14 @@
 //! Delayed items: one timing wheel for the machine.
 
+use cmwq_core::FIRE_BATCH;
+
 use super::{Due, Engine};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::arena::Arena;
 use crate::config::Sabotage;
 use crate::event::{Queueing, What};
-use crate::plan::ItemId;
+use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
     /// Queues an item after a delay; without one, at once.
@@ -35,12 +37,25 @@ impl Engine<'_> {
         self.note(What::Armed(Queueing { item, ticket, queue }, due));
         let early = if self.config.sabotage == Some(Sabotage::FireEarly) { delay / 2 } else { 0 };
         self.arena.arm(&mut self.wheel, item, due - early);
+        self.queues[queue].nr_timers += 1;
         self.plan_wheel();
     }
 
     /// Times an item anew, wherever it waits. Its `PENDING` is owned meanwhile, so it goes into no
-    /// inbox. KERNEL: `mod_delayed_work_on` — same.
-    pub(super) fn mod_delayed(&mut self, item: ItemId, cpu: Option<u32>, delay: Nanos, here: u32) {
+    /// inbox. Unless its queue lets it in (`is_let`), it is only taken back. KERNEL:
+    /// `mod_delayed_work_on` — same.
+    pub(super) fn mod_delayed(
+        &mut self,
+        item: ItemId,
+        cpu: Option<u32>,
+        delay: Nanos,
+        here: u32,
+        is_let: bool,
+    ) {
+        if !is_let {
+            self.cancel(item);
+            return;
+        }
         self.note(What::Retimed(item, self.now + delay));
         let is_kept = self.config.sabotage == Some(Sabotage::KeepDelay)
             && self.arena.is_armed(&self.wheel, item);
@@ -57,16 +72,26 @@ impl Engine<'_> {
     }
 
     /// Queues an item at once if its timer is armed. KERNEL: `flush_delayed_work` — same; then it
-    /// waits.
-    pub(super) fn hurry(&mut self, item: ItemId, here: u32) {
+    /// waits. `from`: by an item of this queue.
+    pub(super) fn hurry(&mut self, item: ItemId, here: u32, from: Option<QueueId>) {
         if !self.arena.is_armed(&self.wheel, item) {
             return;
         }
         self.note(What::Retimed(item, self.now));
         if self.config.sabotage != Some(Sabotage::FlushLeavesTimer) {
             self.arena.disarm(&mut self.wheel, item);
-            self.queue_claimed(item, self.items[item].cpu, here);
+            self.go(item, here, from);
         }
+    }
+
+    /// An item goes from its timer to its queue, which may be closed by now.
+    fn go(&mut self, item: ItemId, here: u32, from: Option<QueueId>) {
+        if self.lets_in(item, from) {
+            self.queue_claimed(item, self.items[item].cpu, here);
+        } else {
+            self.cancelled(item, self.arena.word(item));
+        }
+        self.timer_is_off(item);
     }
 
     fn plan_wheel(&mut self) {
@@ -77,12 +102,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Queues the items whose time has come.
+    /// Queues the items whose time has come, by as many as the runtime takes off the wheel at once.
     pub(super) fn turn_wheel(&mut self) {
         self.wheel_planned = None;
-        while let Some(item) = Arena::expire(&mut self.wheel, self.now) {
-            let cpu = self.items[item].cpu;
-            self.queue_claimed(item, cpu, self.caller_cpu());
+        loop {
+            let mut budget = FIRE_BATCH;
+            let next = || Arena::expire_some(&mut self.wheel, self.now, &mut budget);
+            let due: Vec<_> = std::iter::from_fn(next).collect();
+            if due.is_empty() && budget > 0 {
+                break;
+            }
+            due.into_iter().for_each(|item| self.go(item, self.caller_cpu(), None));
         }
         self.plan_wheel();
     }

@@ -107,19 +107,15 @@ impl Engine<'_> {
         for (board, nr_writes) in self.pools.boards.iter().zip(nr_writes) {
             board.set_writes(nr_writes);
         }
-        if self.machine.domains().nr_nodes() > 1
-            && self.config.sabotage != Some(Sabotage::ForgetNodes)
-        {
-            for queue in 0..self.queues.len() {
-                self.split_limit(queue, true);
-            }
+        if self.machine.domains().nr_nodes() > 1 {
+            (0..self.queues.len()).for_each(|queue| self.follow_cpus(queue));
         }
     }
 
     fn cpus_of_pool_changed(&mut self, pool: PoolNo, silently: bool) {
         let kind = self.pools.list[pool].kind;
         let belonging = kind.belonging(&self.machine);
-        self.pools.set_disassociated(pool, belonging.is_disassociated);
+        self.pools.set_may_help(pool, belonging.may_help());
         let expected = kind.expected(&self.machine);
         if self.gauges[pool].concurrency == expected {
             return;

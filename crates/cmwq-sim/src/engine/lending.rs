@@ -9,6 +9,7 @@ use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
 use crate::plan::Attrs;
 use cmwq_core::help::{self, Call, Set};
+use cmwq_core::place::OwnCpus;
 use cmwq_core::{Creator, Kick, Lend};
 
 impl Engine<'_> {
@@ -37,7 +38,8 @@ impl Engine<'_> {
             let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
             if kind == Kind::Managed {
                 let domain = self.machine.domains().pod(scope, cpu);
-                let is_open = self.machine.domains().nr_online(domain) > 0;
+                let nr_online = self.machine.domains().nr_online(domain);
+                let is_open = OwnCpus { allowed: nr_online, managed: nr_online }.may_help();
                 self.pools.open(domain, is_high, is_open);
             }
         }
@@ -180,8 +182,8 @@ impl Engine<'_> {
     pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         // While a caller computes on its CPU, only the sentinel calls its workers.
-        let Pool { caller_computes, is_disassociated, .. } = self.pools.list[home];
-        if !self.lends(home) || caller_computes || is_disassociated {
+        let Pool { caller_computes, may_help, .. } = self.pools.list[home];
+        if !self.lends(home) || caller_computes || !may_help {
             return None;
         }
         let host = self.who_wants_help(home)?;

@@ -48,12 +48,22 @@ impl Engine<'_> {
     /// Whether the item's queue takes it: while it is dropped, only from its own items.
     pub(super) fn lets_in(&self, item: ItemId, from: Option<QueueId>) -> bool {
         let queue = self.plan.items[item].queue;
-        let closed = match self.queues[queue].life {
-            Life::Open => Closed::NOT,
-            Life::Dropping(_) => Closed::DESTROYING,
-            Life::Gone => return false,
-        };
-        closed.lets_in(|| from == Some(queue))
+        self.closed(queue).is_some_and(|closed| closed.lets_in(|| from == Some(queue)))
+    }
+
+    /// Whether a timer may be armed for the item; with no `delay`, whether its queue takes it.
+    pub(super) fn lets_arm(&self, item: ItemId, delay: Nanos, from: Option<QueueId>) -> bool {
+        let closed = self.closed(self.plan.items[item].queue);
+        if delay == 0 { self.lets_in(item, from) } else { closed.is_some_and(Closed::lets_arm) }
+    }
+
+    /// `None`: it has gone, and nobody has a handle to it.
+    fn closed(&self, queue: QueueId) -> Option<Closed> {
+        match self.queues[queue].life {
+            Life::Open => Some(Closed::NOT),
+            Life::Dropping(_) => Some(Closed::DESTROYING),
+            Life::Gone => None,
+        }
     }
 
     // ---- attributes
@@ -65,12 +75,13 @@ impl Engine<'_> {
         }
         let slots = self.slots(queue);
         self.queues[queue].attrs = attrs;
-        self.note(What::AttrsSet(queue));
+        self.note(What::AttrsSet(queue, attrs));
         let mut is_led = Vec::new();
         for (cpu, now) in slots {
             let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
             let wanted = self.pool(wanted, self.queues[queue].is_high);
             if Pwqs::moves(now.pool, PoolId(wanted as u32)) {
+                self.runs_stay_behind |= self.queues[queue].kind.leaves_runs_behind();
                 is_led.push(self.link(queue, cpu).at());
             } else {
                 is_led.push(now);
@@ -80,6 +91,7 @@ impl Engine<'_> {
             self.retire(queue, at);
         }
         self.unplug_oldest(queue);
+        self.follow_cpus(queue);
     }
 
     /// The CPUs from which something came to the queue, and where each leads.
@@ -142,7 +154,7 @@ impl Engine<'_> {
         let pool = at.pool.0 as usize;
         let removed = self.pools.list[pool].lock().remove_pwq(at.pwq);
         self.check_pool(pool);
-        removed?;
+        self.queues[queue].removed += removed?;
         self.pools.list[pool].nr_listed -= 1;
         self.queues[queue].remove_link(at);
         self.note_link(queue, pool, false);
@@ -168,7 +180,8 @@ impl Engine<'_> {
         let owner = if let Waiter::Owner(owner) = who { Some(owner) } else { None };
         self.queues[queue].life = Life::Dropping(owner);
         self.note(What::DropBegan(queue));
-        // Timers keep a queue in being, so its delayed items are taken back before.
+        // Timers keep a queue in being, so its delayed items are taken back before. Those that are
+        // armed from now on are waited for.
         for item in 0..self.plan.items.len() {
             if self.plan.items[item].queue == queue && self.arena.word(item).is_pending() {
                 self.disarm(item);
@@ -194,6 +207,10 @@ impl Engine<'_> {
         if is_early && self.is_busy(queue) {
             self.note(What::QueueGone(queue));
         }
+        if self.queues[queue].nr_timers > 0 {
+            self.queues[queue].awaits_timers = true;
+            return;
+        }
         for at in self.queues[queue].pwqs.iter().collect::<Vec<_>>() {
             // One that stays for now is tried again below.
             let _ = self.remove(queue, at);
@@ -206,6 +223,16 @@ impl Engine<'_> {
         self.note(What::QueueGone(queue));
         if let Some(owner) = owner {
             self.agenda.add(self.now, Rank::Wake, Due::Owner(owner));
+        }
+    }
+
+    /// A timer of one of the queue's items is not armed any more.
+    pub(super) fn timer_is_off(&mut self, item: ItemId) {
+        let number = self.plan.items[item].queue;
+        let queue = &mut self.queues[number];
+        queue.nr_timers -= 1;
+        if queue.nr_timers == 0 && std::mem::take(&mut queue.awaits_timers) {
+            self.agenda.add(self.now, Rank::Wake, Due::Drop(number));
         }
     }
 

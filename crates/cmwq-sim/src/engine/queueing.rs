@@ -184,7 +184,7 @@ impl Engine<'_> {
         let pool = self.pools.make(kind, is_high, belonging.concurrency, has_others, self.config);
         self.gauges.push(gauge);
         self.cover_bh(pool);
-        self.pools.set_disassociated(pool, belonging.is_disassociated);
+        self.pools.set_may_help(pool, belonging.may_help());
         self.checkers.touch(pool);
         self.create_first(pool);
         pool
@@ -216,9 +216,11 @@ impl Engine<'_> {
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
         if is_plugged && self.config.sabotage != Some(Sabotage::NeverPlug) {
-            self.pools.list[pool].lock().plug_pwq(pwq);
+            self.pools.list[pool].lock_only().plug_pwq(pwq);
         }
-        self.check_pool(pool);
+        // As in the runtime this changes nothing that others see of the pool: whether pushing is
+        // enough is looked at when something is queued.
+        self.check_core(pool);
         self.note_link(number, pool, true);
         self.create_first(pool);
         link
@@ -256,7 +258,6 @@ impl Engine<'_> {
     /// Acts on a decision of the core.
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
         self.update_pool(pool);
-        self.arm_watchdog(pool);
         match kick.or(self.pools.list[pool].take_owed()) {
             Kick::None => self.plan_mayday(pool),
             Kick::Wake(id) => {
@@ -326,12 +327,14 @@ impl Engine<'_> {
     pub(super) fn disarm(&mut self, item: ItemId) -> bool {
         let was_armed = self.arena.disarm(&mut self.wheel, item);
         if was_armed {
+            self.timer_is_off(item);
             self.cancelled(item, self.arena.word(item));
         }
         was_armed
     }
 
-    fn cancelled(&mut self, item: ItemId, word: WorkWord) {
+    /// It was pending, or on its way to a queue that refuses it, and is idle.
+    pub(super) fn cancelled(&mut self, item: ItemId, word: WorkWord) {
         self.arena.release(item, word);
         let ticket = self.items[item].pending.take().unwrap_or_default();
         self.outstanding -= 1;
@@ -348,6 +351,15 @@ impl Engine<'_> {
         let taken = limits.max_active();
         self.note(What::MaxActiveSet(queue, taken));
         self.split_limit(queue, false);
+    }
+
+    /// CPUs or the queue's attributes have changed.
+    pub(super) fn follow_cpus(&mut self, queue: QueueId) {
+        if self.queues[queue].limits.follow_cpus()
+            && self.config.sabotage != Some(Sabotage::ForgetNodes)
+        {
+            self.split_limit(queue, true);
+        }
     }
 
     /// Gives every pwq and node of the queue its part of the limit. `only_changes`: leaves

@@ -7,11 +7,11 @@ use super::Engine;
 use crate::event::PoolNo;
 
 impl Engine<'_> {
-    /// Whether another pod has a CPU to spare, and the items here are long enough for help.
+    /// See [`help::may_be_helped`].
     pub(super) fn may_be_helped(&self, pool: PoolNo) -> bool {
         let it = &self.pools.list[pool];
         let board = &self.pools.boards[usize::from(it.is_high)];
-        self.lends(pool) && !it.has_short_items && help::any_helper(board)
+        self.lends(pool) && help::may_be_helped(board, || it.has_short_items)
     }
 
     /// Measures the items again, if they were found short. By the tick.

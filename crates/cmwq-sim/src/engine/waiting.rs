@@ -56,16 +56,28 @@ fn prep_pwqs(
 }
 
 impl Engine<'_> {
-    /// Waits for the last queueing of an item. `false`: the item is idle, or its timer is armed,
-    /// which is not waited for.
+    /// Waits for the last queueing of an item; if that is not waited for, since it was taken back
+    /// or its timer is armed, for the run that goes on. `false`: the item does not run either.
     pub(super) fn flush_item(&mut self, item: ItemId, who: Waiter) -> bool {
         let Some(pool) = self.arena.word(item).pool() else { return false };
-        let pool = pool.0 as usize;
-        let core = self.pools.list[pool].lock();
+        let named = pool.0 as usize;
+        let core = self.pools.list[named].lock();
         let is_queued = self.arena.word(item).is_queued();
-        let barrier = self.arena.insert_barrier(core, item);
-        self.check_pool(pool);
-        let Some(barrier) = barrier else { return false };
+        let mut barrier = self.arena.insert_barrier(core, item);
+        self.check_pool(named);
+        if self.runs_stay_behind && self.config.sabotage != Some(Sabotage::AskNamedPool) {
+            for pool in (0..self.pools.list.len()).filter(|pool| *pool != named) {
+                if barrier.is_none() {
+                    let core = self.pools.list[pool].lock_only();
+                    barrier = self.arena.insert_barrier(core, item);
+                    self.check_pool(pool);
+                }
+            }
+        }
+        let Some(barrier) = barrier else {
+            self.note(What::FoundIdle(item));
+            return false;
+        };
         let ticket = if is_queued { self.items[item].pending } else { self.items[item].running };
         let queue = self.plan.items[item].queue;
         let what = Queueing { item, ticket: ticket.unwrap_or_default(), queue };

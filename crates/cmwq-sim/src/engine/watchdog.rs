@@ -1,4 +1,8 @@
-//! The stall watchdog: looks at the pools at intervals while work waits.
+//! The stall watchdog: looks at what waits at intervals while something does. As the runtime's: at
+//! pools where work waits for a worker, and at queues with items that wait for a slot. Nobody
+//! touches it, and it knows no circles of items that wait for each other.
+
+use std::collections::BTreeSet;
 
 use cmwq_core::{PanicPolicy, Watchdog};
 
@@ -7,11 +11,19 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
+use crate::plan::QueueId;
+
+/// What can stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    Pool(PoolNo),
+    Queue(QueueId),
+}
 
 /// The watchdog of a run.
 #[derive(Debug)]
 pub(super) struct StallWatchdog {
-    core: Watchdog<PoolNo>,
+    core: Watchdog<Spot>,
     is_armed: bool,
 }
 
@@ -30,34 +42,60 @@ impl Engine<'_> {
             return;
         };
         watchdog.is_armed = true;
-        let interval = Watchdog::<PoolNo>::interval(watchdog.core.thresh());
+        let interval = Watchdog::<Spot>::interval(watchdog.core.thresh());
         self.agenda.add(self.now + interval, Rank::Wake, Due::Watchdog);
     }
 
     pub(super) fn look_for_stalls(&mut self) {
-        let is_quiet = self.is_quiet();
-        let Some(watchdog) = &mut self.watchdog else { return };
+        let Some(mut watchdog) = self.watchdog.take() else { return };
         watchdog.core.begin(self.now);
         let mut found = Vec::new();
-        let mut waits = false;
-        for (number, pool) in self.pools.list.iter_mut().enumerate() {
-            let core = pool.lock();
-            waits |= core.is_to_be_watched();
-            if core.work_waits()
-                && let Some(time) = watchdog.core.see(number, core.progress(), false)
-            {
-                found.push(What::Stalled(number, time));
-            }
+        for queue in self.look_at_pools(&mut watchdog.core, &mut found) {
+            let progress = self.queue_progress(queue);
+            let time = watchdog.core.see(Spot::Queue(queue), progress, false);
+            found.extend(time.map(|time| What::QueueStalled(queue, time)));
         }
-        let _ = watchdog.core.end(PanicPolicy::default());
-        watchdog.is_armed = waits && !is_quiet;
-        if watchdog.is_armed {
-            let interval = Watchdog::<PoolNo>::interval(watchdog.core.thresh());
-            self.agenda.add(self.now + interval, Rank::Wake, Due::Watchdog);
+        let next = watchdog.core.end(PanicPolicy::default()).next;
+        watchdog.is_armed = next.is_some();
+        self.watchdog = Some(watchdog);
+        if let Some(next) = next {
+            self.agenda.add(next, Rank::Wake, Due::Watchdog);
         }
-        (0..self.pools.list.len()).for_each(|pool| self.check_pool(pool));
         if self.config.sabotage != Some(Sabotage::BlindWatchdog) {
             found.into_iter().for_each(|what| self.note(what));
         }
+    }
+
+    /// Returns the queues with items that wait for a slot.
+    fn look_at_pools(
+        &mut self,
+        watchdog: &mut Watchdog<Spot>,
+        found: &mut Vec<What>,
+    ) -> BTreeSet<QueueId> {
+        let mut parked = BTreeSet::new();
+        for number in 0..self.pools.list.len() {
+            let pool = &mut self.pools.list[number];
+            let (waits, progress) = (pool.reading().work_waits(), pool.reading().progress());
+            let here: Vec<_> = pool.reading().parked().map(|at| at.wq.0 as QueueId).collect();
+            if waits {
+                let time = watchdog.see(Spot::Pool(number), progress, false);
+                found.extend(time.map(|time| What::Stalled(number, time)));
+            } else if here.is_empty() && pool.read().is_to_be_watched() {
+                pool.lock_only().forget_parked();
+                self.check_pool(number);
+            }
+            parked.extend(here);
+        }
+        parked
+    }
+
+    /// A number that changes whenever an item of the queue starts, ends, or is taken back.
+    fn queue_progress(&self, queue: QueueId) -> u64 {
+        let it = &self.queues[queue];
+        let mut sum = it.removed;
+        for at in it.pwqs.iter() {
+            sum += self.pools.list[at.pool.0 as usize].reading().stats(at.pwq).unwrap_or_default();
+        }
+        sum.started + sum.completed + sum.cancelled
     }
 }

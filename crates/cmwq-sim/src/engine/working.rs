@@ -11,7 +11,7 @@ use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
 use crate::machine::{Place, Tid};
 use crate::places::PoolKind;
-use crate::plan::Op;
+use crate::plan::{Op, QueueId};
 
 /// What a thread that has a CPU does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,18 +246,21 @@ impl Engine<'_> {
             Op::Announced(ns) => return self.block_for(tid, ns, true),
             Op::Process(runs) => self.process(tid, runs),
             Op::Queue { item, cpu } => {
-                if self.may_queue(&run, item) {
+                let from = Some(run.what.queue);
+                if self.lets_in(item, from) && self.may_queue(&run) {
                     self.queue(item, cpu, here);
                 }
             }
             Op::QueueDelayed { item, cpu, delay } => {
-                if self.may_queue(&run, item) && self.lets_in(item, None) {
+                let from = Some(run.what.queue);
+                if self.lets_arm(item, delay, from) && self.may_queue(&run) {
                     self.queue_delayed(item, cpu, delay, here);
                 }
             }
             Op::ModDelayed { item, cpu, delay } => {
-                if self.may_queue(&run, item) && self.lets_in(item, None) {
-                    self.mod_delayed(item, cpu, delay, here);
+                let is_let = self.lets_arm(item, delay, Some(run.what.queue));
+                if !is_let || self.may_queue(&run) {
+                    self.mod_delayed(item, cpu, delay, here, is_let);
                 }
             }
             Op::FlushItem(_)
@@ -285,11 +288,13 @@ impl Engine<'_> {
         if is_in_turn { Turn::Burn(left.min(slice)) } else { Turn::Yield }
     }
 
+    /// The queue of the item that the thread runs.
+    pub(super) fn queue_of(&self, tid: Tid) -> Option<QueueId> {
+        if let Mode::Item(run) = self.threads[tid].mode { Some(run.what.queue) } else { None }
+    }
+
     /// Whether the run may queue another item: each has a budget.
-    fn may_queue(&mut self, run: &Run, other: usize) -> bool {
-        if !self.lets_in(other, Some(run.what.queue)) {
-            return false;
-        }
+    fn may_queue(&mut self, run: &Run) -> bool {
         let budget = &mut self.items[run.what.item].budget;
         let may = *budget > 0;
         *budget = budget.saturating_sub(1);

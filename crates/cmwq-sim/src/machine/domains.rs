@@ -118,9 +118,15 @@ impl Domains {
         self.domain(domain).node
     }
 
-    /// Online CPUs of a node, and of the machine.
-    pub(crate) fn node_cpus(&self, node: u32) -> (u32, u32) {
-        (self.nr_online(self.nodes[node as usize]), self.nr_online(WHOLE))
+    /// How many CPUs of a domain are online, by node.
+    pub(crate) fn nr_online_by_node(
+        &self,
+        domain: u32,
+    ) -> impl Iterator<Item = (Option<u32>, u32)> + '_ {
+        let nr_online =
+            move |of: u32| self.common(of, domain).map_or(0, |cpus| self.nr_online(cpus));
+        let nodes = self.nodes.iter().enumerate();
+        nodes.map(move |(node, &cpus)| (Some(node as u32), nr_online(cpus)))
     }
 
     pub(crate) const fn nr_nodes(&self) -> usize {

@@ -6,7 +6,7 @@
 
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Facts, Progress};
-use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, WorkerId};
+use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, Reading, WorkerId};
 
 use super::PoolKind;
 use crate::Nanos;
@@ -32,8 +32,8 @@ pub(crate) struct Pool {
     pub(crate) measured: Progress,
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
-    /// None of its CPUs is online: it helps no other pod.
-    pub(crate) is_disassociated: bool,
+    /// Whether it helps other pods.
+    pub(crate) may_help: bool,
     /// A thread outside of the pools computes on its CPU. Set only while the CPU's sentinel would
     /// report that it does not any more.
     pub(crate) caller_computes: bool,
@@ -60,7 +60,7 @@ impl Pool {
             has_short_items: false,
             measured: Progress { at: 0, started: 0 },
             context: None,
-            is_disassociated: false,
+            may_help: true,
             caller_computes: false,
             is_ticking: false,
             cull_planned: None,
@@ -75,6 +75,11 @@ impl Pool {
     /// Without the lock: a hint, unless the lock is held already.
     pub(crate) fn read(&self) -> &PoolState {
         &self.core
+    }
+
+    /// For who only looks: it lists nothing, and counts what came by the inbox where it is.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        self.core.reading(&self.inbox)
     }
 
     /// With everything that was queued before on the core's lists.
@@ -184,7 +189,7 @@ impl Pool {
             has_short_items: self.has_short_items,
             is_saturated: self.inbox.is_saturated(),
             is_called: self.core.is_called(),
-            is_closed: self.is_disassociated,
+            is_closed: !self.may_help,
             caller_computes: self.caller_computes,
             is_watched: self.is_watched,
         };

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
+use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, Pwqs, Sharing,
-    WqKey, place,
+    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs,
+    Sharing, WqKey, place,
 };
 
 use super::PoolKind;
@@ -120,6 +121,8 @@ pub(crate) struct Queue {
     /// From which CPUs something came: as in the runtime these are led elsewhere.
     pub(crate) cpus: BitSet,
     pub(crate) pwqs: Pwqs,
+    /// Counters of pwqs that were removed.
+    pub(crate) removed: PwqStats,
     /// What else is known of each pwq, in the same order.
     pub(crate) links: Vec<Link>,
     /// Which of `links`, of those that were not replaced.
@@ -127,6 +130,10 @@ pub(crate) struct Queue {
     pub(crate) shared: Vec<SharedLimit>,
     pub(crate) flush: FlushState<usize>,
     pub(crate) nr_pwqs_to_flush: u32,
+    /// Timers that are armed for its items.
+    pub(crate) nr_timers: u32,
+    /// It is being dropped, and goes when there are none.
+    pub(crate) awaits_timers: bool,
 }
 
 impl Queue {
@@ -150,11 +157,14 @@ impl Queue {
             limits,
             cpus: BitSet::default(),
             pwqs: Pwqs::new(),
+            removed: PwqStats::default(),
             links: Vec::new(),
             by_pool: ByPool::default(),
             shared: Vec::new(),
             flush: FlushState::new(),
             nr_pwqs_to_flush: 0,
+            nr_timers: 0,
+            awaits_timers: false,
         }
     }
 
@@ -231,7 +241,8 @@ impl Queue {
     pub(crate) fn renew(&mut self, spec: &QueueSpec, config: &Config) {
         let new = Self::new(self.key.0 as usize, spec, config);
         let flush = std::mem::take(&mut self.flush);
-        *self = Self { flush, ..new };
+        // Counters go on, so that the watchdog does not take the new queue for the old one.
+        *self = Self { flush, removed: self.removed, ..new };
     }
 
     /// `raised`: by how much a sabotaged driver admits more.
@@ -253,9 +264,19 @@ impl Queue {
 
     /// What the pools of `node` may run together.
     pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
-        let cpus = node.map(|node| machine.domains().node_cpus(node));
-        let total = cpus.map_or(0, |(_, total)| total);
-        self.limits.share(false, cpus.map(|(here, _)| here), total)
+        self.limits.share(false, node, machine.domains().nr_online_by_node(self.usable(machine)))
+    }
+
+    /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of
+    /// them is online.
+    fn usable(&self, machine: &Machine) -> u32 {
+        let Some((scope, cpu)) = self.attrs.cpus else { return WHOLE };
+        let domains = machine.domains();
+        let asked = domains.pod(scope, cpu);
+        let known = |is_requested| usable::Cpu { is_requested, is_isolated: false };
+        let online = (0..machine.nr_cpus()).filter(|&cpu| machine.is_online(cpu));
+        let usable = Usable::of(online.map(|cpu| known(domains.has(asked, cpu))));
+        if usable.has(known(false)) { WHOLE } else { asked }
     }
 
     /// A shared limit for `node`, which is `limit`, or `max` if the driver is sabotaged.

@@ -5,7 +5,7 @@
 //! same queue queues is *chained* and let in. Any other item is refused: it is idle again, and that
 //! is reported once per process.
 
-use cmwq_core::Closed;
+use cmwq_core::{Closed, drain_is_long};
 
 use crate::engine::current;
 use crate::engine::pool::Pool;
@@ -27,7 +27,7 @@ impl Wq {
                 break;
             }
             tries += 1;
-            if tries == 10 || (tries.is_multiple_of(100) && tries <= 1000) {
+            if drain_is_long(tries) {
                 notice::always(format!(
                     "workqueue '{}' is not empty after {tries} flushes while draining: its items \
                      queue each other",

@@ -4,6 +4,7 @@
 
 use std::ops::DerefMut;
 
+pub(crate) use cmwq_core::limit::NodeCpus;
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::{Limits, NodeMemory};
 
@@ -30,10 +31,6 @@ impl NodeMemory for Memory {
 
 pub(crate) type NodeLimit = cmwq_core::NodeLimit<Memory>;
 
-/// A node of the machine, or `None` for pods that no node holds, and the CPUs that a queue may use
-/// there.
-pub(crate) type NodeCpus = (Option<u32>, u32);
-
 /// The limits that the pools of a node share, by node, each made with the first pwq there; a limit
 /// for all CPUs has no node. They stay as long as the queue, since their counts outlive a change of
 /// attributes. Lock: WQ.
@@ -59,7 +56,8 @@ impl NodeLimits {
             return Some(Arc::clone(limit));
         }
         let memory = Memory { counts: counts(node), line: Mutex::default() };
-        let limit = Arc::new(NodeLimit::new(share(limits, node, is_frozen, cpus), memory));
+        let limit =
+            Arc::new(NodeLimit::new(limits.share(is_frozen, node, cpus.iter().copied()), memory));
         self.0.push((node, Arc::clone(&limit)));
         Some(limit)
     }
@@ -73,17 +71,10 @@ impl NodeLimits {
         cpus: &[NodeCpus],
     ) -> Vec<Arc<NodeLimit>> {
         for (node, limit) in &self.0 {
-            limit.set_max(share(limits, *node, is_frozen, cpus));
+            limit.set_max(limits.share(is_frozen, *node, cpus.iter().copied()));
         }
         self.0.iter().map(|(_, limit)| Arc::clone(limit)).collect()
     }
-}
-
-/// A pod that spans nodes has the whole limit.
-fn share(limits: &Limits, node: Option<u32>, is_frozen: bool, cpus: &[NodeCpus]) -> u32 {
-    let total = cpus.iter().map(|(_, cpus)| cpus).sum();
-    let here = || cpus.iter().filter(|(known, _)| *known == node).map(|(_, cpus)| cpus).sum();
-    limits.share(is_frozen, node.map(|_| here()), total)
 }
 
 #[cfg(test)]

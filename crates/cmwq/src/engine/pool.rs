@@ -108,8 +108,8 @@ pub(crate) struct Locked {
     measured: Progress,
     /// Its CPU has gone.
     is_disassociated: bool,
-    /// Its CPU is isolated: it serves callers that name the CPU, and helps no other pod.
-    is_apart: bool,
+    /// See [`Belonging::may_help`].
+    may_help: bool,
     /// The number in the next worker's name.
     next_worker_number: u32,
     /// When to look whether rescuers have to be called.
@@ -192,7 +192,8 @@ impl Pool {
         runtime: &'static Runtime,
     ) -> Box<Self> {
         let placed = runtime.placement.now().place(&runtime.machine, &spec, pods.is_some());
-        let Belonging { concurrency, is_disassociated, is_apart, .. } = placed.belonging;
+        let Belonging { concurrency, is_disassociated, .. } = placed.belonging;
+        let may_help = placed.belonging.may_help();
         let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), concurrency, pods.is_some());
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
@@ -221,10 +222,10 @@ impl Pool {
                 watched: false,
                 saturated: false,
                 pending_kick: Kick::None,
-                entry: if is_disassociated || is_apart { Entry::default() } else { Entry::UNMADE },
+                entry: if may_help { Entry::UNMADE } else { Entry::default() },
                 measured: Progress { at: 0, started: 0 },
                 is_disassociated,
-                is_apart,
+                may_help,
                 next_worker_number: 0,
                 mayday: MaydayTimer::default(),
                 traced_for: 0,

@@ -104,8 +104,8 @@ pub(crate) struct Runtime {
     pub(crate) is_frozen: AtomicBool,
     /// See [`shutdown`](crate::shutdown).
     pub(crate) is_shut: AtomicBool,
-    /// An ordered queue has had pools before: see [`pools_besides`](Self::pools_besides).
-    ordered_moved: AtomicBool,
+    /// See [`leaves_runs_behind`](Self::leaves_runs_behind).
+    runs_stay_behind: AtomicBool,
     /// The turn of CPUs, with the parameter `debug_force_rr_cpu`.
     turn: AtomicUsize,
     /// Workers that could not be created.
@@ -328,7 +328,7 @@ impl Runtime {
             registry: Mutex::new(Registry::default()),
             is_frozen: AtomicBool::new(false),
             is_shut: AtomicBool::new(false),
-            ordered_moved: AtomicBool::new(false),
+            runs_stay_behind: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
             #[cfg(test)]
@@ -353,23 +353,22 @@ impl Runtime {
         self.pools.iter()
     }
 
-    /// An ordered queue is about to get another pool. To be called before the new link is
-    /// published.
-    pub(crate) fn ordered_moves(&self) {
+    /// A queue whose runs [stay behind](Kind::leaves_runs_behind) is about to get another pool. To
+    /// be called before the new link is published.
+    pub(crate) fn leaves_runs_behind(&self) {
         // ORDERING: no pairing of its own: a thread that finds an item on the new pool takes that
         // pool's lock after the queuer, which saw the pool published.
-        self.ordered_moved.store(true, Ordering::Relaxed);
+        self.runs_stay_behind.store(true, Ordering::Relaxed);
     }
 
-    /// The pools that may be running an item, besides the one that its word names. Only an item of
-    /// an ordered queue can be queued on one pool while another pool still runs it: after a change
-    /// of the queue the item has to stay behind those that were queued before it.
+    /// The pools that may be running an item, besides the one that its word names: none, as long as
+    /// [no runs were left behind](Kind::leaves_runs_behind).
     pub(crate) fn pools_besides(
         &'static self,
         named: &'static Pool,
     ) -> impl Iterator<Item = &'static Pool> {
-        // ORDERING: see `ordered_moves`.
-        let all = self.ordered_moved.load(Ordering::Relaxed).then(|| self.pools());
+        // ORDERING: see `leaves_runs_behind`.
+        let all = self.runs_stay_behind.load(Ordering::Relaxed).then(|| self.pools());
         all.into_iter().flatten().filter(move |pool| !std::ptr::eq(*pool, named))
     }
 

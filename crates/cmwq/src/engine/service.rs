@@ -18,8 +18,6 @@ use crate::os::clock;
 use crate::os::generation;
 use crate::os::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
-/// Timers that are moved or taken off the wheel per hold of its lock: a few microseconds.
-pub(crate) const FIRE_BATCH: usize = 64;
 /// Delay between a worker's change of queue and the change of its thread's name.
 const WRITE_COMMS_AFTER: Nanos = 25_000_000;
 

@@ -6,14 +6,14 @@ use std::ptr::NonNull;
 use cmwq_core::detect::Tick;
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::place::Rescan;
-use cmwq_core::{Creator, Nanos, Retry, Timer, WorkItem};
+use cmwq_core::{Creator, FIRE_BATCH, Nanos, Retry, Timer, WorkItem};
 
 use crate::engine::delayed;
 use crate::engine::detection;
 use crate::engine::plan::NEVER;
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
-use crate::engine::service::{FIRE_BATCH, Service};
+use crate::engine::service::Service;
 use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};

@@ -3,10 +3,10 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::{Nanos, Timer};
+use cmwq_core::{FIRE_BATCH, Nanos, Timer};
 
 use crate::engine::handle::{Handle, TimersHandle};
-use crate::engine::service::{FIRE_BATCH, Service};
+use crate::engine::service::Service;
 use crate::engine::timers::Armed;
 use crate::engine::wq::Wq;
 use crate::os::clock;

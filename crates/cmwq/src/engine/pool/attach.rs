@@ -237,7 +237,7 @@ impl Pool {
     fn manage(&'static self, belonging: Belonging) {
         let mut guard = self.lock();
         guard.is_disassociated = belonging.is_disassociated;
-        guard.is_apart = belonging.is_apart;
+        guard.may_help = belonging.may_help();
         let kick = guard.core.set_concurrency(belonging.concurrency);
         guard.record_cpus();
         self.unlock(guard, kick);
@@ -245,7 +245,7 @@ impl Pool {
 
     /// Whether its workers may help other pods. Caller holds no core lock.
     pub(crate) fn may_help(&self) -> bool {
-        self.read(|_, locked| !locked.is_disassociated && !locked.is_apart)
+        self.read(|_, locked| locked.may_help)
     }
 
     /// Whether its CPU is gone. Caller holds no core lock.

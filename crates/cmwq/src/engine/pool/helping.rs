@@ -13,10 +13,10 @@ use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 
 impl Pool {
-    /// Whether another pod has a CPU to spare, and the items here are long enough for help.
+    /// See [`help::may_be_helped`].
     #[inline(always)]
     pub(crate) fn may_be_helped(&self) -> bool {
-        self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
+        self.pods.is_some_and(|(pods, _)| help::may_be_helped(pods, || self.has_short_items()))
     }
 
     /// It has more work than it may start, and that takes long enough to be worth help.
@@ -175,7 +175,7 @@ impl Locked {
             has_short_items: pool.has_short_items(),
             is_saturated: self.saturated,
             is_called: self.core.is_called(),
-            is_closed: self.is_disassociated || self.is_apart,
+            is_closed: !self.may_help,
             caller_computes: !is_at_capacity && pool.caller_computes(),
             is_watched: self.watched,
         };

@@ -12,7 +12,7 @@
 //! ([`others_wait`]), the tick calls for help again.
 
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Board, Layout, Set, Whereabouts, any_helper, others_wait};
+use cmwq_core::help::{Board, Layout, Set, Whereabouts, others_wait};
 
 use super::Pool;
 use crate::os::published::Lasting;
@@ -73,12 +73,6 @@ impl Pods {
         if self.get(pod).is_none() {
             self.put(Set::Spare, pod, is_open);
         }
-    }
-
-    /// Whether any pod has a CPU to spare, now or when the caller that computes there waits.
-    #[inline]
-    pub(crate) fn any_spare(&self) -> bool {
-        any_helper(self)
     }
 
     /// Whether another pod has a backlog, and could use a CPU of this one.

@@ -1,7 +1,7 @@
 //! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
 
 use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
-use cmwq_core::place;
+use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::engine::attrs::Priority;
@@ -9,13 +9,19 @@ use crate::engine::pool::Pool;
 use crate::engine::pool::pods::Pods;
 use crate::os::topo::CpuSet;
 
+/// Whether a pod with these CPUs helps others, where managed queues use those.
+pub(super) fn may_help(pod: &CpuSet, managed: &CpuSet) -> bool {
+    let (allowed, managed) = (pod.count() as u32, pod.and(managed).count() as u32);
+    OwnCpus { allowed, managed }.may_help()
+}
+
 impl Machine {
     /// A board for the managed pods; those with one of `cpus` may help.
     pub(super) fn board(&self, cpus: &CpuSet) -> Pods {
         let whereabouts: Vec<_> =
             self.managed_pods.iter().map(|pod| self.whereabouts(&pod.cpus)).collect();
         let has_several = self.managed_pods.len() > 1;
-        Pods::new(&whereabouts, |pod| has_several && self.managed_pods[pod].cpus.intersects(cpus))
+        Pods::new(&whereabouts, |pod| has_several && may_help(&self.managed_pods[pod].cpus, cpus))
     }
 
     /// A CPU of unknown topology has a cache of its own, on a node of all such CPUs.

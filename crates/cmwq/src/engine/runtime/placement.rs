@@ -17,6 +17,7 @@
 use cmwq_core::place::usable::Usable;
 use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs};
 
+use super::helping::may_help;
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
 use crate::engine::attrs::Attrs;
@@ -449,7 +450,7 @@ impl Runtime {
             return;
         }
         for (index, pod) in self.machine.managed_pods.iter().enumerate() {
-            let (was, is) = (pod.cpus.intersects(before), pod.cpus.intersects(after));
+            let [was, is] = [before, after].map(|managed| may_help(&pod.cpus, managed));
             if was != is {
                 board.open(index, is);
             }

@@ -237,10 +237,12 @@ impl Wq {
         {
             self.relink(&mut state, &layout, &mut after);
         }
+        let follow_cpus = state.limits.follow_cpus();
         drop(state);
         self.act(after);
-        // The CPUs over which it is split have changed, too.
-        self.adjust_max_active();
+        if follow_cpus {
+            self.adjust_max_active();
+        }
     }
 
     /// Leads every slot in use to the pool that `layout` names.
@@ -253,8 +255,8 @@ impl Wq {
             while let Some(found) = self.pool_behind(layout, index)
                 && Pwqs::moves(now, found.pool.id)
             {
-                if !mem::replace(&mut has_moved, true) && self.spec.kind == Kind::Ordered {
-                    self.runtime.ordered_moves();
+                if !mem::replace(&mut has_moved, true) && self.spec.kind.leaves_runs_behind() {
+                    self.runtime.leaves_runs_behind();
                 }
                 if self.lead(state, (index, slot), &found) {
                     break;
