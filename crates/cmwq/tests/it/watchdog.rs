@@ -27,6 +27,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("watchdog::starved", starved),
     ("watchdog::starves", || starves(&Gate::new())),
     ("watchdog::progress", progress),
+    ("watchdog::one_after_the_other", one_after_the_other),
     ("watchdog::touched", touched),
     ("watchdog::frozen", frozen),
     ("watchdog::switched_on", switched_on),
@@ -318,6 +319,28 @@ fn progress() {
         let handles: Vec<_> =
             (0..20).flat_map(|_| [wq.queue(item), bound.queue_on(cpu, item)]).collect();
         handles.into_iter().for_each(joined);
+    }
+    let all = reports.all();
+    assert!(all.is_empty(), "{all:?}");
+}
+
+#[test]
+fn queues_that_come_one_after_the_other_are_not_taken_for_one() {
+    Stage::new("watchdog::one_after_the_other").params("watchdog_thresh=2").play();
+}
+
+/// Whenever it is looked, one item of some queue has begun and another one waits behind it: never
+/// for long, and never in the same queue.
+fn one_after_the_other() {
+    let reports = Reports::collect();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
+        let wq = Workqueue::builder("short").unbound().max_active(1).build().unwrap();
+        let items = [wq.queue(|| thread::sleep(Duration::from_millis(50))), wq.queue(|| ())];
+        items.into_iter().for_each(joined);
+        drop(wq);
+        // The next one has its place.
+        eventually("it has gone", || !cmwq::report().unwrap().to_string().contains("short"));
     }
     let all = reports.all();
     assert!(all.is_empty(), "{all:?}");

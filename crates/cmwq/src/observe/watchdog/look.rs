@@ -1,6 +1,7 @@
 //! The watchdog's thread: looks at what waits, and tells of what stands still.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{mem, ptr};
 
 use cmwq_core::{Nanos, PoolId, WorkerId, WqKey};
 
@@ -9,10 +10,11 @@ use super::{circles, dump, handler};
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::Wait;
+use crate::engine::wq::Wq;
 use crate::observe::show;
 use crate::os::clock;
 use crate::os::notice;
-use crate::os::sync::Ordering;
+use crate::os::sync::{Arc, Ordering, Weak};
 use crate::os::topo::CpuSet;
 
 /// Symbols are looked up in large tables.
@@ -49,6 +51,9 @@ struct Watcher {
     dog: cmwq_core::Watchdog<Spot>,
     looked_at: Nanos,
     runs: Runs,
+    /// The queues with items that waited for a slot at the last look. Another one may have the key
+    /// since; its memory it cannot have while we know of it.
+    parked: BTreeMap<WqKey, Weak<Wq>>,
 }
 
 /// One look at everything, by the caller.
@@ -60,7 +65,7 @@ pub(crate) fn look_once(runtime: &'static Runtime) {
 impl Watcher {
     fn new(runtime: &'static Runtime) -> Self {
         let dog = cmwq_core::Watchdog::new(1);
-        Self { runtime, dog, looked_at: 0, runs: Runs::new() }
+        Self { runtime, dog, looked_at: 0, runs: Runs::new(), parked: BTreeMap::new() }
     }
 
     fn run(mut self) {
@@ -138,9 +143,13 @@ impl Watcher {
     }
 
     fn look_at_queues(&mut self, parked: BTreeSet<WqKey>, still: &mut Vec<Still>) {
+        let before = mem::take(&mut self.parked);
         for key in parked {
             let Some(wq) = self.runtime.wq(key).filter(|wq| !wq.is_frozen()) else { continue };
-            let excused = self.is_excused(None);
+            let is_same = |before: &Weak<Wq>| ptr::eq(before.as_ptr(), Arc::as_ptr(&wq));
+            let is_new = !before.get(&key).is_some_and(is_same);
+            self.parked.insert(key, Arc::downgrade(&wq));
+            let excused = is_new || self.is_excused(None);
             let found = self.dog.see(Spot::Queue(key), wq.progress(), excused);
             still.extend(found.map(|time| Still::Queue(key, time)));
         }
