@@ -289,6 +289,9 @@ fn a_report_is_written_and_resumed() {
         "| cmwq | ",
         "Other programs had",
         "report/roundtrip-p50.svg",
+        "\n| [roundtrip](#roundtrip) | ",
+        ", commit ",
+        "without a section: mixed, ",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }
@@ -296,6 +299,10 @@ fn a_report_is_written_and_resumed() {
     let kept = read("report/roundtrip.json");
     assert!(report(&["--only", "roundtrip", "--resume"]).0);
     assert_eq!(read("report/roundtrip.json"), kept, "measured again");
+    std::fs::write(out.join("REPORT.md"), "stale").unwrap();
+    assert_eq!(report(&["--rewrite"]), (true, String::new()), "nothing is measured");
+    assert_eq!(read("REPORT.md"), text);
+    assert_eq!(read("report/roundtrip.json"), kept);
     let (done, said) = report(&["--only", "nonsense"]);
     assert!(!done && said.contains("nonsense"), "{said}");
     std::fs::remove_dir_all(&out).unwrap();
