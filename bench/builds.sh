@@ -11,6 +11,8 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cmwq=${CMWQ:-$root/target/release/cmwq}
 rounds=${1:-3} sizes=${SIZES:-1 2 3 4} out=${OUT:-$root/bench/report/builds.md}
+commit=$("$root"/bench/commit.sh 2>/dev/null) || commit="not recorded"
+read -r load _ </proc/loadavg
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$cmwq" --version >/dev/null
@@ -77,7 +79,7 @@ table() {
     version=$(sed -n 's/.*LIBGIT2_VERSION *"\(.*\)"/\1/p' "$source/include/git2/version.h")
     echo "# Builds: \`cmwq run --jobserver\` against each -j"
     echo
-    echo "$(nproc) CPUs, Linux $(uname -r), $(date -u +%Y-%m-%d), $rounds rounds in turn${BESIDE:+; $BESIDE}."
+    echo "$(nproc) CPUs, Linux $(uname -r), load before $load, $(date -u +%Y-%m-%d), commit $commit, $rounds rounds in turn${BESIDE:+; $BESIDE}."
     echo "libgit2 $version without optimisation, by $(make --version | head -n 1) and by ninja, if that is new enough; and"
     echo "\`cmwq-observe\` with what it needs, by $(cargo --version | cut -d' ' -f1-2). For each N, seconds of wall time, and of CPU time"
     echo "behind them, medians; then the best N, \`cmwq run\`, and how often as long it takes as the best N: the median of the rounds'"

@@ -13,6 +13,8 @@ cmwq=${CMWQ:-$here/../target/release/cmwq}
 rounds=${1:-5} count=${2:-64}
 sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap disk mixed}
 out=${OUT:-$here/report/commands.md}
+commit=$("$here"/commit.sh 2>/dev/null) || commit="not recorded"
+read -r load _ </proc/loadavg
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -57,7 +59,7 @@ done
 table() {
     echo "# \`cmwq run\` against the best size of others"
     echo
-    echo "$(nproc) CPUs, Linux $(uname -r), $(date -u +%Y-%m-%d), $count commands, $rounds rounds in turn${BESIDE:+; $BESIDE}."
+    echo "$(nproc) CPUs, Linux $(uname -r), load before $load, $(date -u +%Y-%m-%d), commit $commit, $count commands, $rounds rounds in turn${BESIDE:+; $BESIDE}."
     echo "For each N, seconds of wall time, and of CPU time behind them, medians; then the best N, \`cmwq run\`, and how often as long it"
     echo "takes as that tool with its best N: the median of the rounds' ratios, the least and the greatest."
     echo "Made by \`bench/commands.sh\`, which has the commands."

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::child::COUNT_EVERY;
+use crate::child::{COUNT_EVERY, Measured};
 use crate::cli::MixedOptions;
 use crate::computing::Computing;
 use crate::gate::Gate;
@@ -23,6 +23,13 @@ use crate::systems::System;
 const RUNS: usize = 5;
 const RUNS_FOREIGN: usize = 3;
 
+/// What part of all CPU time foreign loops are to keep, of which they would have half beside one
+/// thread on each CPU.
+const FOREIGN_SHARE: f64 = 0.4;
+
+/// How much CPU time a pool may use for that of its items.
+const CPU_GOAL: f64 = 1.03;
+
 const ITEMS_PER_CPU: usize = 200;
 const BURN_US: u64 = 1000;
 const SLEEP_US: u64 = 5000;
@@ -33,6 +40,8 @@ pub(crate) struct Sample {
     pub(crate) makespan_ns: f64,
     /// Most items in their computing part at once.
     max_computing: f64,
+    /// CPU time of the process meanwhile.
+    cpu_ns: f64,
     /// Threads that the process had before the pool was made.
     base_threads: u64,
 }
@@ -47,7 +56,7 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let computing: &'static Computing = Box::leak(Box::default());
     let burn = job.burn();
     let gate = Gate::leaked(job.count);
-    let start = Instant::now();
+    let (start, cpu_before) = (Instant::now(), sys::cpu_ns());
     for _ in 0..job.count {
         if job.first_us == 0 {
             peer.spawn_mixed(move || computing.burn(burn), job.wait(), || gate.done());
@@ -61,9 +70,9 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
         }
     }
     gate.wait();
-    let makespan = start.elapsed();
-    let max_computing = computing.most();
-    Ok(Sample { makespan_ns: sys::duration_ns(makespan) as f64, max_computing, base_threads })
+    let makespan_ns = sys::duration_ns(start.elapsed()) as f64;
+    let cpu_ns = (sys::cpu_ns() - cpu_before) as f64;
+    Ok(Sample { makespan_ns, max_computing: computing.most(), cpu_ns, base_threads })
 }
 
 /// Measures all chosen systems and makes the table.
@@ -90,7 +99,7 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
     let cells = entrants.map(|&(system, _)| Cell { system, job: job.clone() }).collect();
     let outcomes = session.alternate::<Sample>(name(options.foreign), cells, rounds)?;
 
-    let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, ideal_ns)).collect();
+    let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, &job, ideal_ns)).collect();
     let ratios = ratios(&rows, ideal_ns, session.cpus, options.foreign);
     Ok(Section {
         curves: Vec::new(),
@@ -120,6 +129,7 @@ fn columns(foreign: bool) -> Vec<Column> {
         Column::new("x ideal", Unit::Plain),
         Column::new("pool threads", Unit::Count),
         Column::new("computing at once", Unit::Count),
+        Column::new("CPU / work", Unit::Plain),
     ];
     columns.extend(foreign.then(|| Column::new("foreign share", Unit::Plain)));
     columns
@@ -128,9 +138,11 @@ fn columns(foreign: bool) -> Vec<Column> {
 fn notes(foreign: bool) -> Vec<String> {
     let threads = "pool threads: most threads of the process, less those it had before the pool \
                    was made (Go: all)";
+    let cpu = "CPU / work: CPU time of the process from the first queueing to the last end, by \
+               that which its items burn";
     let share = "foreign share: part of all CPU time that the busy loops kept; a pool that \
                  computes in many threads at once is fast here by taking it from them";
-    std::iter::once(threads).chain(foreign.then_some(share)).map(str::to_owned).collect()
+    [threads, cpu].into_iter().chain(foreign.then_some(share)).map(str::to_owned).collect()
 }
 
 fn name(foreign: bool) -> &'static str {
@@ -168,7 +180,9 @@ fn ideal_ns(job: &Job) -> f64 {
     (job.first_us as f64 + turns * job.burn_us as f64 + job.wait_us as f64) * 1e3
 }
 
-fn row(outcome: &Outcome<Sample>, ideal_ns: f64) -> Row {
+fn row(outcome: &Outcome<Sample>, job: &Job, ideal_ns: f64) -> Row {
+    let work_ns = job.count as f64 * job.burn_us as f64 * 1e3;
+    let by_work = |one: &Measured<Sample>| one.sample.cpu_ns / work_ns;
     row_of(
         outcome,
         Bench::Mixed,
@@ -177,6 +191,8 @@ fn row(outcome: &Outcome<Sample>, ideal_ns: f64) -> Row {
             outcome.figure(|one| one.sample.makespan_ns / ideal_ns),
             outcome.figure(|one| one.peak_threads.saturating_sub(one.sample.base_threads) as f64),
             outcome.figure(|one| one.sample.max_computing),
+            // Items that only wait are no work to divide by.
+            outcome.figure(by_work).filter(|_| work_ns > 0.0),
             // Shown only in the table that has a column for it.
             outcome.figure(|one| one.foreign_share),
         ],
@@ -194,15 +210,33 @@ fn ratios(rows: &[Row], ideal_ns: f64, cpus: usize, foreign: bool) -> Vec<Ratio>
         let cpus = Side::named("CPUs", cpus as f64);
         ratios.extend(Ratio::new("computing at once", Unit::Count, ours(3), Some(cpus)).goal(1.0));
     }
+    if foreign {
+        let least = Side::named("wanted", FOREIGN_SHARE);
+        let share = Ratio::new("wanted / foreign share", Unit::Plain, Some(least), ours(5));
+        ratios.extend(share.goal(1.0));
+        let work = Side::named("work", 1.0);
+        ratios.extend(Ratio::new("CPU / work", Unit::Plain, ours(4), Some(work)).goal(CPU_GOAL));
+    }
+    // Beside foreign load that has no goal: who leaves it less is sooner through.
     let best = best_peer(rows, 0);
-    let against_best = Ratio::new("makespan / best peer", Unit::Time, ours(0), best);
-    ratios.extend(if foreign { against_best.goal(1.1) } else { against_best.value() });
+    ratios.extend(Ratio::new("makespan / best peer", Unit::Time, ours(0), best).value());
     ratios
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::Spread;
+
+    #[test]
+    fn beside_foreign_load_the_goals_are_what_it_keeps_and_what_the_pool_uses() {
+        let figures = [366e6, 1.787, 19.0, 2.0, 1.02, 0.5].map(|value| Some(Spread::single(value)));
+        let rows = [Row::computed(System::Cmwq, "cmwq", figures.to_vec())];
+        let ratios = serde_json::to_value(ratios(&rows, 205e6, 2, true)).unwrap();
+        let of = |at: usize| (ratios[at]["ratio"].as_f64(), ratios[at]["goal"].as_f64());
+        assert_eq!(of(0), (Some(0.8), Some(1.0)), "more than is wanted meets the goal");
+        assert_eq!(of(1), (Some(1.02), Some(CPU_GOAL)));
+    }
 
     #[test]
     fn the_ideal_computes_without_a_gap_and_blocks_once() {

@@ -66,6 +66,7 @@ pub(crate) fn run(session: &mut Session, options: &PicturesOptions) -> Result<Se
         ),
         job,
         ideal_ns: None,
+        goal: bench_sizes::GOAL,
     };
     let largest = bench_sizes::largest(session, options.largest);
     bench_sizes::table(session, &load, largest)

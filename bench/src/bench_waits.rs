@@ -201,6 +201,7 @@ fn load(name: &str, steps: &Steps, items: usize, producers: Producers, cpus: usi
         name: format!("waits-{name}"),
         title: format!("{items} items from {from}, each {}", describe(steps)),
         ideal_ns: steps.ideal_ns(items, cpus),
+        goal: bench_sizes::GOAL,
         job: Job { producers, variant: steps.to_string(), ..Job::new(Bench::Waits, cpus, items) },
     }
 }

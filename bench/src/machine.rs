@@ -4,12 +4,13 @@ use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::sys;
+use crate::commit::NOT_RECORDED;
+use crate::{commit, sys};
 
 /// The machine, the moment and the command line.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpus: usize,
     pub(crate) model: String,
@@ -17,6 +18,8 @@ pub(crate) struct Machine {
     /// The load average of the last minute before the run: what else wanted the CPUs.
     pub(crate) load: String,
     pub(crate) date: String,
+    /// Of the tree that this program was built in.
+    pub(crate) commit: Option<String>,
     pub(crate) command: String,
     /// `CMWQ_*` variables that the measured children inherited.
     pub(crate) environment: Vec<String>,
@@ -36,6 +39,7 @@ impl Machine {
             kernel: name.release().to_string_lossy().into_owned(),
             load: load(&fs::read_to_string("/proc/loadavg").unwrap_or_default()),
             date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            commit: commit::of_this_tree(),
             command: shell_words::join(std::iter::once(program).chain(arguments)),
             environment: std::env::vars()
                 .filter(|(name, _)| name.starts_with("CMWQ_"))
@@ -47,22 +51,20 @@ impl Machine {
     /// Where and when, in one line.
     pub(crate) fn place(&self) -> String {
         let Self { cpus, model, kernel, load, date, .. } = self;
+        let commit = self.commit.as_deref().unwrap_or(NOT_RECORDED);
         let environment: String = self.environment.iter().map(|set| format!(", {set}")).collect();
         let plural = if *cpus == 1 { "CPU" } else { "CPUs" };
         format!(
-            "{cpus} {plural} ({model}), Linux {kernel}, load before {load}, {date}{environment}"
+            "{cpus} {plural} ({model}), Linux {kernel}, load before {load}, {date}, \
+             commit {commit}{environment}"
         )
     }
 
     /// One line for the top of the output.
     pub(crate) fn line(&self) -> String {
-        let Self { cpus, model, kernel, load, date, command, environment } = self;
-        let plural = if *cpus == 1 { "CPU" } else { "CPUs" };
-        let environment: String = environment.iter().map(|set| format!("{set} ")).collect();
-        format!(
-            "{cpus} {plural} ({model}), Linux {kernel}, load before {load}, {date}\n\
-             {environment}{command}"
-        )
+        let place = Self { environment: Vec::new(), ..self.clone() }.place();
+        let environment: String = self.environment.iter().map(|set| format!("{set} ")).collect();
+        format!("{place}\n{environment}{}", self.command)
     }
 }
 
@@ -85,25 +87,43 @@ impl Others {
         Ok(Self { since: Instant::now(), busy_ns, stolen_ns, ours_ns: ours_ns()? })
     }
 
-    /// What is to be said of it.
-    pub(crate) fn sentence(&self) -> Result<String> {
+    pub(crate) fn meanwhile(&self) -> Result<Meanwhile> {
         let (busy_ns, stolen_ns) = all_cpus()?;
         let whole_ns = sys::duration_ns(self.since.elapsed()).max(1) as f64
             * std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let ours_ns = ours_ns()?.saturating_sub(self.ours_ns);
         let others_ns = (busy_ns.saturating_sub(self.busy_ns)).saturating_sub(ours_ns);
         let stolen_ns = stolen_ns.saturating_sub(self.stolen_ns);
-        Ok(sentence(others_ns as f64 / whole_ns, stolen_ns as f64 / whole_ns))
+        let (others, stolen) = (others_ns as f64 / whole_ns, stolen_ns as f64 / whole_ns);
+        Ok(Meanwhile { others, stolen })
     }
 }
 
-fn sentence(others: f64, stolen: f64) -> String {
-    let verdict = if others + stolen > DISTURBED { " **Disturbed: read as shape.**" } else { "" };
-    let (others, stolen) = (others * 100.0, stolen * 100.0);
-    format!(
-        "Other programs had {others:.1} % of the CPU time meanwhile, the hypervisor kept \
-         {stolen:.1} %.{verdict}"
-    )
+/// What they had, as parts of all CPU time.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Meanwhile {
+    pub(crate) others: f64,
+    /// What the hypervisor kept.
+    pub(crate) stolen: f64,
+}
+
+impl Meanwhile {
+    /// What is to be said of it.
+    pub(crate) fn sentence(self) -> String {
+        let Self { others, stolen } = self;
+        let is_disturbed = others + stolen > DISTURBED;
+        let verdict = if is_disturbed { " **Disturbed: read as shape.**" } else { "" };
+        let (others, stolen) = (self.share(), stolen * 100.0);
+        format!(
+            "Other programs had {others} of the CPU time meanwhile, the hypervisor kept \
+             {stolen:.1} %.{verdict}"
+        )
+    }
+
+    /// Of other programs, for a table.
+    pub(crate) fn share(self) -> String {
+        format!("{:.1} %", self.others * 100.0)
+    }
 }
 
 /// This process and the children that it has waited for.
@@ -159,6 +179,7 @@ mod tests {
 
     #[test]
     fn a_disturbed_run_says_so() {
+        let sentence = |others, stolen| Meanwhile { others, stolen }.sentence();
         assert!(sentence(0.4, 0.0).contains("40.0 % of the CPU time"));
         assert!(sentence(0.4, 0.0).contains("Disturbed"));
         assert!(!sentence(0.01, 0.01).contains("Disturbed"));

@@ -211,8 +211,11 @@ impl Ratio {
 
     fn line(&self) -> String {
         let Self { what, ours, theirs, unit, ratio, goal } = self;
+        // Where two digits look like the goal, a third tells on which side of it this is.
+        let near = goal.is_some_and(|goal| (ratio - goal).abs() < 0.01);
+        let digits = if near { 3 } else { 2 };
         let mut line = format!(
-            "{what}: {} {} / {} {} = {ratio:.2}",
+            "{what}: {} {} / {} {} = {ratio:.digits$}",
             ours.name,
             unit.show(ours.value),
             theirs.name,

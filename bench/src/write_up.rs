@@ -12,12 +12,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use fastrand::Rng;
-use serde::{Deserialize, Serialize};
 
 use crate::cli::{
     BlockOptions, CapiOptions, DelayedOptions, IdleOptions, ItemsOptions, MixedOptions,
     RoundtripOptions, ShowingOptions,
 };
+use crate::document::{self, Kept};
 use crate::machine::{Machine, Others};
 use crate::report::Section;
 use crate::rounds::Session;
@@ -36,6 +36,9 @@ pub(crate) struct ReportOptions {
     /// Keep what is there of an earlier run, measure only what is missing.
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Measure nothing: write the document anew from what is kept.
+    #[arg(long, conflicts_with_all = ["resume", "only"])]
+    pub(crate) rewrite: bool,
     /// Only these experiments, separated by commas; those of earlier runs stay in the document.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
@@ -153,27 +156,21 @@ const EXPERIMENTS: [Experiment; 20] = [
     },
 ];
 
-/// What is kept of an experiment.
-#[derive(Debug, Deserialize, Serialize)]
-struct Kept {
-    /// Where, when, by which command, and beside what.
-    circumstances: String,
-    /// Title, table, ratios and notes of each section, in Markdown.
-    sections: Vec<String>,
-}
-
 /// Runs the experiments and writes the document.
 pub(crate) fn run(session: &mut Session, options: &ReportOptions, seed: u64) -> Result<()> {
     let folder = options.out.join("report");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-    let known = |name: &String| EXPERIMENTS.iter().any(|experiment| experiment.name == name);
+    let names = EXPERIMENTS.map(|experiment| experiment.name);
+    if options.rewrite {
+        return document::write(&options.out, &folder, &names);
+    }
+    let known = |name: &String| names.contains(&name.as_str());
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
-        let names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         anyhow::bail!("no experiment `{unknown}`; there are {}", names.join(", "));
     }
     let start = Instant::now();
     for (place, experiment) in EXPERIMENTS.iter().enumerate() {
-        let file = folder.join(format!("{}.json", experiment.name));
+        let file = Kept::file(&folder, experiment.name);
         let is_wanted =
             options.only.is_empty() || options.only.iter().any(|name| name == experiment.name);
         if !is_wanted || (options.resume && file.exists()) {
@@ -189,9 +186,9 @@ pub(crate) fn run(session: &mut Session, options: &ReportOptions, seed: u64) -> 
         let kept = measure(session, experiment, seed, &folder)?;
         let text = serde_json::to_string_pretty(&kept)? + "\n";
         fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-        write_document(&options.out, &folder)?;
+        document::write(&options.out, &folder, &names)?;
     }
-    write_document(&options.out, &folder)
+    document::write(&options.out, &folder, &names)
 }
 
 fn measure(
@@ -202,10 +199,10 @@ fn measure(
 ) -> Result<Kept> {
     // As if it had been started alone.
     session.rng = Rng::with_seed(seed);
-    let machine = Machine::describe();
+    let before = Machine::describe();
     let others = Others::watch()?;
     let sections = (experiment.run)(session)?;
-    let beside = others.sentence()?;
+    let meanwhile = others.meanwhile()?;
     let mut parts = Vec::new();
     for section in sections.iter().filter(|section| !section.rows.is_empty()) {
         let plots = plot::draw(section, folder)?;
@@ -219,41 +216,9 @@ fn measure(
     let quick = if session.quick { " --quick" } else { "" };
     let runs = session.runs.map_or_else(String::new, |runs| format!(" --runs {runs}"));
     let command = format!("cmwq-bench {}{quick}{runs} --seed {seed}", experiment.arguments);
-    let circumstances = format!("`{command}`  \n{}.  \n{beside}", machine.place());
-    Ok(Kept { circumstances, sections: parts })
+    let machine = Machine { command, ..before };
+    Ok(Kept { machine, meanwhile, sections: parts })
 }
-
-fn write_document(out: &Path, folder: &Path) -> Result<()> {
-    let mut text = String::from(HEAD);
-    for experiment in &EXPERIMENTS {
-        let file = folder.join(format!("{}.json", experiment.name));
-        let Ok(kept) = fs::read_to_string(&file) else { continue };
-        let kept: Kept =
-            serde_json::from_str(&kept).with_context(|| format!("reading {}", file.display()))?;
-        let _ = write!(text, "\n## {}\n\n{}\n", experiment.name, kept.circumstances);
-        for section in kept.sections {
-            let _ = write!(text, "\n{section}");
-        }
-    }
-    // Measured by a program of its own, which writes this itself.
-    if let Ok(thumbs) = fs::read_to_string(folder.join("thumbs.md")) {
-        let _ = write!(text, "\n## thumbs\n\n{thumbs}");
-    }
-    let file = out.join("REPORT.md");
-    fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
-}
-
-const HEAD: &str = "\
-# Report
-
-Written by `cargo run --release -p cmwq-bench -- report`; [README.md](README.md) says what each \
-experiment does and how
-each system is used. Figures are medians over the rounds, in brackets the smallest and the \
-largest value. Numbers of
-different experiments were not taken at the same time; only those of one table are comparable. \
-Where other programs had
-more than a small part of the machine, the line below the command says so.
-";
 
 #[cfg(test)]
 mod tests {

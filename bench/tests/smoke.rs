@@ -102,7 +102,7 @@ fn mixed() {
     let section =
         section(&["mixed", "--items-per-cpu", "4", "--burn-us", "200", "--sleep-us", "500"]);
     // Not the threads: they are sampled, and so short a run may end between two samples.
-    check_rows(&section, &["makespan", "x ideal", "computing at once"]);
+    check_rows(&section, &["makespan", "x ideal", "computing at once", "CPU / work"]);
     for row in section["rows"].as_array().unwrap() {
         let makespan = row["figures"]["makespan"]["median"].as_f64().unwrap();
         assert!(makespan >= 700e3, "less than one item computes and blocks: {row}");
@@ -112,7 +112,10 @@ fn mixed() {
 #[test]
 fn mixed_beside_foreign_load() {
     let section = section(&["mixed", "--foreign", "--items-per-cpu", "2", "--sleep-us", "500"]);
-    check_rows(&section, &["makespan", "foreign share"]);
+    check_rows(&section, &["makespan", "CPU / work", "foreign share"]);
+    for row in section["rows"].as_array().unwrap() {
+        assert!(median(row, "CPU / work").unwrap() >= 1.0, "less than its items burn: {row}");
+    }
 }
 
 #[test]
@@ -286,6 +289,9 @@ fn a_report_is_written_and_resumed() {
         "| cmwq | ",
         "Other programs had",
         "report/roundtrip-p50.svg",
+        "\n| [roundtrip](#roundtrip) | ",
+        ", commit ",
+        "without a section: mixed, ",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }
@@ -293,6 +299,10 @@ fn a_report_is_written_and_resumed() {
     let kept = read("report/roundtrip.json");
     assert!(report(&["--only", "roundtrip", "--resume"]).0);
     assert_eq!(read("report/roundtrip.json"), kept, "measured again");
+    std::fs::write(out.join("REPORT.md"), "stale").unwrap();
+    assert_eq!(report(&["--rewrite"]), (true, String::new()), "nothing is measured");
+    assert_eq!(read("REPORT.md"), text);
+    assert_eq!(read("report/roundtrip.json"), kept);
     let (done, said) = report(&["--only", "nonsense"]);
     assert!(!done && said.contains("nonsense"), "{said}");
     std::fs::remove_dir_all(&out).unwrap();

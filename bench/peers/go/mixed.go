@@ -9,6 +9,7 @@ import (
 type mixedSample struct {
 	MakespanNs   int64 `json:"makespan_ns"`
 	MaxComputing int64 `json:"max_computing"`
+	CpuNs        int64 `json:"cpu_ns"`
 	// 0: the runtime's threads cannot be told from workers, so all of the process are counted.
 	BaseThreads int `json:"base_threads"`
 }
@@ -32,6 +33,7 @@ func mixed(j job) (any, error) {
 	var done sync.WaitGroup
 	done.Add(j.count)
 	start := time.Now()
+	cpuBefore, _ := usage()
 	for i := 0; i < j.count; i++ {
 		go func() {
 			item()
@@ -39,7 +41,9 @@ func mixed(j job) (any, error) {
 		}()
 	}
 	done.Wait()
-	return mixedSample{MakespanNs: time.Since(start).Nanoseconds(), MaxComputing: most.Load()}, nil
+	took := time.Since(start).Nanoseconds()
+	cpuAfter, _ := usage()
+	return mixedSample{MakespanNs: took, MaxComputing: most.Load(), CpuNs: cpuAfter - cpuBefore}, nil
 }
 
 // warmUp runs a few empty items, so that no measurement includes the first thread start.

@@ -80,6 +80,20 @@ fn text_shows_both_sides_of_a_ratio_and_why_a_row_is_empty() {
 }
 
 #[test]
+fn a_ratio_beside_its_goal_tells_on_which_side_it_is() {
+    let line = |ours: f64| {
+        let one = Some(Side::named("one", 1.0));
+        Ratio::new("x", Unit::Plain, Some(Side::named("ours", ours)), one)
+            .goal(1.03)
+            .unwrap()
+            .line()
+    };
+    assert!(line(1.0332).ends_with("= 1.033 (goal: at most 1.03, missed)"), "{}", line(1.0332));
+    assert!(line(1.0271).ends_with("= 1.027 (goal: at most 1.03, met)"), "{}", line(1.0271));
+    assert!(line(1.0811).ends_with("= 1.08 (goal: at most 1.03, missed)"), "{}", line(1.0811));
+}
+
+#[test]
 fn a_ratio_with_one_side_is_none() {
     let rows = section().rows;
     let absent = || Side::of(&rows, System::Tbb, 0);

@@ -21,7 +21,19 @@ pub(super) fn circumstances() -> String {
     let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
     let command: Vec<_> = std::env::args().skip(1).collect();
     let (command, kernel) = (command.join(" "), kernel.trim());
-    format!("`thumbs {command}`  \n{cpus} CPUs, Linux {kernel}, load before {load}, {now}.  \n")
+    let commit = commit().unwrap_or_else(|| "not recorded".to_owned());
+    format!(
+        "`thumbs {command}`  \n{cpus} CPUs, Linux {kernel}, load before {load}, {now}, commit \
+         {commit}.  \n"
+    )
+}
+
+/// Of the tree that this program was built in; `None` without git.
+fn commit() -> Option<String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/commit.sh");
+    let output = std::process::Command::new("sh").arg(script).output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| said.trim().to_owned())
 }
 
 /// Prints the medians over the rounds, in Markdown.
