@@ -38,6 +38,8 @@ pub struct Watchdog<K> {
     longest: Nanos,
     /// Looks that had something to report.
     nr_reports: u32,
+    /// Another look follows.
+    is_to_look: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,7 @@ impl<K: Ord + Copy> Watchdog<K> {
             suspects: BTreeMap::new(),
             longest: 0,
             nr_reports: 0,
+            is_to_look: false,
         }
     }
 
@@ -121,6 +124,13 @@ impl<K: Ord + Copy> Watchdog<K> {
         self.looked_at = Some(now);
         self.look += 1;
         self.longest = 0;
+        self.is_to_look = false;
+    }
+
+    /// At this look items can begin to wait somewhere without a word to the watchdog
+    /// ([`Reading::takes_unseen`](crate::Reading::takes_unseen)): another look follows in any case.
+    pub const fn keep_looking(&mut self) {
+        self.is_to_look = true;
     }
 
     /// Work waits in `key`, whose progress so far is `progress`. `excused`: the watchdog was
@@ -152,7 +162,7 @@ impl<K: Ord + Copy> Watchdog<K> {
         self.nr_reports = self.nr_reports.saturating_add(u32::from(has_reported));
         let is_often = policy.on_stall != 0 && self.nr_reports >= policy.on_stall;
         let is_long = policy.on_stall_time != 0 && self.longest >= policy.on_stall_time;
-        let now = self.looked_at.filter(|_| !self.suspects.is_empty());
+        let now = self.looked_at.filter(|_| !self.suspects.is_empty() || self.is_to_look);
         self.looked_at = now;
         Looked {
             next: now.map(|now| now.saturating_add(Self::interval(self.thresh))),

@@ -208,6 +208,12 @@ impl<'a> Reading<'a> {
         Some((self.core.pwqs.get(current.pwq.0)?.wq, current.addr, current.func))
     }
 
+    /// Whether items can come to wait here without the lock, so that nobody tells the watchdog.
+    #[must_use]
+    pub fn takes_unseen(self) -> bool {
+        self.inbox.is_saturated()
+    }
+
     /// The function that has returned to a worker last. KERNEL: `wq_worker_last_func` — same.
     #[must_use]
     pub fn last_func(self, id: WorkerId) -> Option<WorkFn> {

@@ -119,6 +119,16 @@ fn the_time_that_telling_takes_does_not_count() {
 }
 
 #[test]
+fn while_items_come_unseen_it_is_looked_again() {
+    let mut dog = watchdog();
+    dog.begin(0);
+    dog.keep_looking();
+    assert_eq!(dog.end(NEVER).next, Some(10));
+    dog.begin(10);
+    assert_eq!(dog.end(NEVER).next, None, "not for ever");
+}
+
+#[test]
 fn another_threshold_begins_anew() {
     let mut dog = watchdog();
     assert_eq!(reports(&mut dog, 0, 4, |_| 7), []);

@@ -76,6 +76,9 @@ impl Engine<'_> {
         for number in 0..self.pools.list.len() {
             let pool = &mut self.pools.list[number];
             let (waits, progress) = (pool.reading().work_waits(), pool.reading().progress());
+            if pool.reading().takes_unseen() {
+                watchdog.keep_looking();
+            }
             let here: Vec<_> = pool.reading().parked().map(|at| at.wq.0 as QueueId).collect();
             if waits {
                 let time = watchdog.see(Spot::Pool(number), progress, false);

@@ -5,6 +5,7 @@
 //! failed creation, calls for rescuers, names of idle workers. The thread sleeps without a deadline
 //! when there is none of these: a process whose queues are idle is not woken.
 
+use std::cell::Cell;
 use std::mem;
 
 use cmwq_core::Nanos;
@@ -45,6 +46,10 @@ pub(crate) struct Service {
     pub(crate) is_stopping: AtomicBool,
 }
 
+crate::os::sync::thread_local! {
+    static IS_SERVICE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Who relies on the thread for a worker.
 #[derive(Debug, Default)]
 struct ToCreateFor {
@@ -71,6 +76,11 @@ impl Service {
             has_to_start_watchdog: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
+    }
+
+    /// The calling thread is the service's, for good.
+    pub(crate) fn begin() {
+        IS_SERVICE.set(true);
     }
 
     /// The watchdog is needed, and has no thread.
@@ -119,9 +129,13 @@ impl Service {
     }
 
     /// The pool needs a worker, which must not inherit the caller's scheduling policy. `false`: the
-    /// thread has ended.
+    /// caller creates it all the same, since the thread has ended, or is the caller. It has the
+    /// process's own policy, unless somebody has given another one to it.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool) -> bool {
+        if IS_SERVICE.get() {
+            return false;
+        }
         let mut to_create_for = lock(&self.to_create_for);
         if to_create_for.has_ended {
             return false;

@@ -74,6 +74,7 @@ impl Loop {
     }
 
     fn run(mut self) {
+        Service::begin();
         if !IS_MODEL {
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
@@ -258,7 +259,7 @@ impl Loop {
         }
     }
 
-    /// Creates workers for others; this thread has the process's own policy.
+    /// Creates workers for others.
     fn create(&self) {
         for pool in self.service.to_create_for() {
             pool.create_worker(Creator::Spare);

@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("attrs::real_time_refused", real_time_refused),
     ("attrs::workers_go", workers_go),
     ("attrs::inherited_niceness", inherited_niceness),
+    ("attrs::another_policy", another_policy),
     ("attrs::favoured", favoured),
 ];
 
@@ -318,6 +319,24 @@ fn real_time_refused() {
 fn a_nicer_worker_creates_no_nicer_ones_for_others() {
     Stage::new("attrs::inherited_niceness").play();
     Stage::new("attrs::inherited_niceness").user(NOBODY).play();
+}
+
+/// Somebody changes the policy of all threads, as `chrt --all-tasks` does.
+#[test]
+fn pools_get_workers_after_the_process_was_given_another_policy() {
+    Stage::new("attrs::another_policy").play();
+}
+
+fn another_policy() {
+    joined(unbound("before").queue(|| ()));
+    for task in procfs::other_tasks() {
+        sys::set_batch(task.tid).unwrap();
+    }
+    sys::set_batch(0).unwrap();
+    let other = || Workqueue::builder("other").unbound().nice(sys::nicer(4)).build().unwrap();
+    joined(other().queue(|| ()));
+    let cpu = sys::allowed_cpus()[0];
+    joined(Workqueue::builder("high").percpu().highpri().build().unwrap().queue_on(cpu, || ()));
 }
 
 /// A process that was started with a favourable niceness keeps it, though it could not ask for it.

@@ -28,6 +28,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("watchdog::starves", || starves(&Gate::new())),
     ("watchdog::progress", progress),
     ("watchdog::one_after_the_other", one_after_the_other),
+    ("watchdog::behind_a_worker", behind_a_worker),
     ("watchdog::touched", touched),
     ("watchdog::frozen", frozen),
     ("watchdog::switched_on", switched_on),
@@ -344,6 +345,44 @@ fn one_after_the_other() {
     }
     let all = reports.all();
     assert!(all.is_empty(), "{all:?}");
+}
+
+#[test]
+fn an_item_that_comes_when_nobody_looks_any_more_is_reported() {
+    for source in ["inline", "sentinel"] {
+        let stage = Stage::new("watchdog::behind_a_worker");
+        stage.detect(source).params("watchdog_thresh=0.4 cpu_intensive_thresh_us=0").play();
+    }
+}
+
+/// The pool has as many running workers as it may, and nothing waits there any more when the
+/// watchdog looks. Then an item is queued, for which nobody takes the pool's lock.
+fn behind_a_worker() {
+    let reports = Reports::collect();
+    let (gate, begun) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let (theirs, cpu) = ((gate.clone(), begun.clone()), sys::allowed_cpus()[0]);
+    let bound = percpu("bound");
+    let first = bound.queue_on(cpu, move || {
+        theirs.1.open();
+        theirs.0.spin();
+    });
+    begun.pass();
+    let waits = Work::new(|| ());
+    assert!(bound.queue_work_on(cpu, &waits));
+    reports.wait_for("one waits", |place| matches!(place, Place::Pool { .. }));
+    assert!(waits.cancel());
+    let nr_looks = || procfs::switches("cmwq/watchdog");
+    let before = nr_looks();
+    let start = Instant::now();
+    eventually("it looks, or does not any more", || {
+        nr_looks() > before + 2 || start.elapsed() > Duration::from_secs(1)
+    });
+    let nr = reports.all().len();
+    let last = bound.queue_on(cpu, || ());
+    eventually("it is reported", || reports.all().len() > nr);
+    gate.open();
+    [first, last].into_iter().for_each(joined);
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Watcher {
         let mut parked = BTreeSet::new();
         let mut runs = Runs::new();
         for pool in self.runtime.pools() {
-            let (waits, progress, are_gone) = pool.read(|core, locked| {
+            let (waits, progress, are_gone, is_unseen) = pool.read(|core, locked| {
                 for view in core.workers().filter(|view| view.wq.is_some()) {
                     let at = (pool.id, view.id);
                     let known = self.runs.get(&at).filter(|(seq, _)| *seq == view.seq);
@@ -127,10 +127,13 @@ impl Watcher {
                 let waits = core.work_waits();
                 let are_gone = here.is_empty() && !waits && locked.core.is_to_be_watched();
                 parked.extend(here);
-                (waits, core.progress(), are_gone)
+                (waits, core.progress(), are_gone, core.takes_unseen())
             });
             if are_gone {
                 pool.lock_only().core.forget_parked();
+            }
+            if is_unseen {
+                self.dog.keep_looking();
             }
             if waits {
                 let excused = self.is_excused(Some(pool));

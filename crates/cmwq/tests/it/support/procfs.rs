@@ -90,6 +90,11 @@ pub(crate) fn tid_of(name: &str) -> Option<i32> {
     other_tasks().into_iter().find(|task| task.name == name).map(|task| task.tid)
 }
 
+/// Context switches of the thread of this name.
+pub(crate) fn switches(name: &str) -> u64 {
+    other_tasks().into_iter().find(|task| task.name == name).map_or(0, |task| task.switches)
+}
+
 /// Whether a thread of this process sleeps.
 pub(crate) fn is_asleep(tid: i32) -> bool {
     read(tid).is_some_and(|task| task.is_asleep)

@@ -166,6 +166,13 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, gettid() as libc::id_t, nice) })
 }
 
+/// Makes a thread of this process one for batches, as `chrt --batch` does.
+pub(crate) fn set_batch(tid: i32) -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` is readable.
+    check(unsafe { libc::sched_setscheduler(tid, libc::SCHED_BATCH, &raw const param) })
+}
+
 /// The scheduling class and real-time priority of the calling thread.
 pub(crate) fn policy() -> (i32, i32) {
     let mut param = libc::sched_param { sched_priority: 0 };
