@@ -71,6 +71,9 @@ fn group_of(stat: &str) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -79,9 +82,14 @@ mod tests {
         for other in ["7 (a) Z 1 7 7 0", "7 (a) X 1 7 7 0", "8 (a) S 7", "8 (a", ""] {
             assert_eq!(group_of(other), None, "{other}");
         }
-        let own = rustix::process::getpgrp();
+        // The test's own may have its leader, and so its number, in another PID namespace.
+        let mut leader = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let group = Pid::from_child(&leader);
         let living = Living::default();
-        assert!(living.has("/proc".as_ref(), own));
-        assert!(!living.has("/nowhere".as_ref(), own), "what was known before is not asked");
+        assert!(living.has("/proc".as_ref(), group));
+        assert!(!living.has("/nowhere".as_ref(), group), "what was known before is not asked");
+        leader.kill().unwrap();
+        leader.wait().unwrap();
+        assert!(!living.has("/proc".as_ref(), group));
     }
 }
