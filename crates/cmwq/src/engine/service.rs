@@ -80,7 +80,7 @@ impl Service {
 
     /// The calling thread is the service's, for good.
     pub(crate) fn begin() {
-        IS_SERVICE.set(true);
+        IS_SERVICE.with(|is| is.set(true));
     }
 
     /// The watchdog is needed, and has no thread.
@@ -133,7 +133,7 @@ impl Service {
     /// process's own policy, unless somebody has given another one to it.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool) -> bool {
-        if IS_SERVICE.get() {
+        if IS_SERVICE.with(Cell::get) {
             return false;
         }
         let mut to_create_for = lock(&self.to_create_for);
