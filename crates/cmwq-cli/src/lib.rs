@@ -26,6 +26,7 @@ mod run;
 mod scenario;
 mod set;
 mod sim;
+mod stat;
 mod sum;
 mod top;
 mod trace;

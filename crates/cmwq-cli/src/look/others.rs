@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use cmwq_observe::inspect::{OpenError, Target};
 
+use crate::stat;
+
 /// LIMIT: bytes of a command line that are read.
 const MAX_COMMAND: u64 = 4096;
 
@@ -80,7 +82,7 @@ pub(crate) fn family(root: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    stat::fields(&stat)?.nth(1)?.parse().ok()
 }
 
 /// What a process is called: its name as the kernel has it, and that of the file it was started by.

@@ -4,6 +4,8 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::stat;
+
 /// Long enough for a running thread's CPU time to move: a scheduler tick is 10 ms at most.
 const TICK: Duration = Duration::from_millis(12);
 
@@ -51,12 +53,12 @@ pub(crate) fn look(pid: u32, tids: &[u32]) -> Vec<Option<Thread>> {
 
 /// The process's state, as a letter.
 pub(crate) fn process(pid: u32) -> Option<char> {
-    letter(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    stat::state(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn thread(pid: u32, tid: u32) -> Option<Thread> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    let state = sched(letter(&stat)?)?;
+    let state = sched(stat::state(&stat)?)?;
     let (cpu_ns, wait_ns) = times(pid, tid).unwrap_or_default();
     Some(Thread { state, cpu_ns, wait_ns })
 }
@@ -78,11 +80,6 @@ fn sched(letter: char) -> Option<Sched> {
     }
 }
 
-/// From `stat`, where the name in parentheses may hold anything.
-fn letter(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
 /// CPU time and time without a CPU, in ns. A kernel without schedstat tells neither.
 fn times(pid: u32, tid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
@@ -93,13 +90,6 @@ fn times(pid: u32, tid: u32) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_in_stat_do_not_confuse() {
-        assert_eq!(letter("12 (a) R (b) S) D 1 2 3"), Some('D'));
-        assert_eq!(letter("12 (kworker/0:1+fetch) R 1"), Some('R'));
-        assert_eq!(letter("nonsense"), None);
-    }
 
     #[test]
     fn states_have_letters() {

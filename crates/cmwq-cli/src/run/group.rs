@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal};
 use super::child::GRACE;
 use super::deadline::Deadline;
 use super::running::{Running, send};
+use crate::stat;
 
 /// The longest time between two looks whether they are there.
 const LONGEST: Duration = Duration::from_millis(50);
@@ -61,10 +62,9 @@ fn living(proc: &Path) -> HashSet<i32> {
     processes.flatten().filter_map(group).collect()
 }
 
-/// The group of a process that has not ended. State, parent and group stand behind its name, which
-/// may have anything in it.
+/// The group of a process that has not ended.
 fn group_of(stat: &str) -> Option<i32> {
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let mut fields = stat::fields(stat)?;
     let (state, group) = (fields.next()?, fields.nth(1)?);
     if matches!(state, "Z" | "X") { None } else { group.parse().ok() }
 }

@@ -18,7 +18,7 @@ use cmwq_observe::inspect::{OpenError, Target};
 
 use super::merge::{Merge, Take};
 use super::{Args, End, Subject, begun};
-use crate::look::Symbols;
+use crate::look::{Symbols, threads};
 use crate::message;
 
 /// How the kernel shows the file.
@@ -123,9 +123,7 @@ impl Live {
     }
 
     fn is_alive(&self) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        state.is_some_and(|state| !"ZX".contains(state))
+        threads::process(self.pid).is_some_and(|state| !"ZX".contains(state))
     }
 }
 

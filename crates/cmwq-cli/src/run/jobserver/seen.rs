@@ -7,6 +7,8 @@ use std::path::Path;
 use cmwq_core::jobserver::Build;
 use rustix::io::Errno;
 
+use crate::stat;
+
 /// Counts them. Those that come and go meanwhile may be missed.
 pub(super) fn look(proc: &Path, pid: u32) -> Build {
     let mut seen = Build::default();
@@ -35,12 +37,11 @@ fn look_at(task: &Path, seen: &mut Build, children: &mut Vec<u32>) {
             return;
         }
     };
-    let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    if state.is_empty() || state.starts_with(['Z', 'X']) {
+    let Some(state) = stat::state(&stat).filter(|state| !matches!(state, 'Z' | 'X')) else {
         return;
-    }
+    };
     seen.threads += 1;
-    seen.runnable += usize::from(state.starts_with('R'));
+    seen.runnable += usize::from(state == 'R');
     match fs::read_to_string(task.join("children")) {
         Ok(list) => {
             children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()))
