@@ -128,8 +128,8 @@ impl fmt::Debug for Item {
 mod tests {
     use super::*;
 
-    /// ADR-15 of NATS: 9 tokens; or a domain and an
-    /// account before the stream, and something random behind, so 11, 12, or more.
+    /// ADR-15 of NATS: 9 tokens; or a domain and an account before the stream, and something random
+    /// behind, so 11, 12, or more.
     #[test]
     fn what_brokers_tell_is_read_in_all_their_ways() {
         let told_to = |text: &str| {

@@ -457,7 +457,7 @@ impl Runtime {
         if let Some(pool) = self.renew_one(&mut registry, &key) {
             let found = Found::now(pool);
             drop(registry);
-            pool.begin();
+            pool.begin(pool.lock_only());
             return Some(found);
         }
         if self.pools.is_full() {
@@ -486,7 +486,7 @@ impl Runtime {
         if matches!(pool.kind, PoolKind::Bh(_)) {
             self.bh.cover(pool);
         }
-        pool.begin();
+        pool.begin(pool.lock_only());
         Some(found)
     }
 

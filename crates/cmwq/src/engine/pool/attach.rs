@@ -292,14 +292,14 @@ impl Pool {
         if plugged {
             guard.core.plug_pwq(pwq);
         }
-        drop(guard);
-        self.begin();
+        self.begin(guard);
         Some(pwq)
     }
 
     /// Makes the first worker of a pool that is new, or is used again.
-    pub(crate) fn begin(&'static self) {
-        let is_to_begin = self.lock_only().core.is_to_begin(self.kind.in_core());
+    pub(crate) fn begin(&'static self, guard: MutexGuard<'_, Locked>) {
+        let is_to_begin = guard.core.is_to_begin(self.kind.in_core());
+        drop(guard);
         if is_to_begin {
             self.create_worker(Creator::Spare);
         }
