@@ -28,8 +28,9 @@ pub(super) struct Help {
     helpers: [BitSet; 2],
     /// Since when there are any, without a break.
     helpers_since: [Option<Nanos>; 2],
-    /// And since when each group is in need.
-    in_need: [BTreeMap<GroupNo, Nanos>; 2],
+    /// And since when each group is in need at each pool where it waits. By pool, since a group of
+    /// many pools may wait always, each time at another one, and be helped each time.
+    in_need: [BTreeMap<(GroupNo, PoolNo), Nanos>; 2],
     /// Of the board, once it was asked for.
     nr_words: Option<usize>,
 }
@@ -50,12 +51,12 @@ impl Help {
 
     /// A pod that waits for help, and one that could give it; and since when the group that waits
     /// there has been in need while somebody could have helped. The longest such time.
-    fn find(&self, world: &World<'_>) -> Option<(PoolNo, PoolNo, Nanos)> {
+    fn find(&self) -> Option<(PoolNo, PoolNo, Nanos)> {
         let by_priority = self.in_need.iter().zip(&self.helpers).zip(&self.helpers_since);
         let longest = by_priority.filter_map(|((in_need, helpers), since)| {
             let (helper, since) = (helpers.next_from(0)?, (*since)?);
-            let (&group, &needs_since) = in_need.iter().min_by_key(|(_, since)| **since)?;
-            Some((world.waiting.pools(group).next()?, helper, since.max(needs_since)))
+            let (&(_, pool), &needs_since) = in_need.iter().min_by_key(|(_, since)| **since)?;
+            Some((pool, helper, since.max(needs_since)))
         });
         longest.min_by_key(|&(_, _, since)| since)
     }
@@ -93,20 +94,23 @@ impl Help {
         }
     }
 
+    /// A group whose limit leaves room for one item only is in need at no pool while one of them
+    /// will run it.
     fn reconsider(&mut self, group: GroupNo, now: Nanos, world: &World<'_>) {
-        let mut pools = world.waiting.pools(group).peekable();
-        let first = pools.peek().copied();
-        let is_in_need = pools.all(|pool| needs_help(&world.gauges[pool]));
-        match first {
-            Some(pool) if is_in_need => {
-                let in_need = &mut self.in_need[usize::from(world.gauges[pool].is_high)];
-                in_need.entry(group).or_insert(now);
+        let pools = || world.waiting.pools(group);
+        let is_in_need = pools().all(|pool| needs_help(&world.gauges[pool]));
+        let stays = |pool| is_in_need && pools().any(|waits_at| waits_at == pool);
+        for in_need in &mut self.in_need {
+            let before = in_need.range((group, PoolNo::MIN)..=(group, PoolNo::MAX));
+            let before = before.map(|(&it, _)| it);
+            let over: Vec<_> = before.filter(|&(_, pool)| !stays(pool)).collect();
+            for key in over {
+                in_need.remove(&key);
             }
-            _ => {
-                for in_need in &mut self.in_need {
-                    in_need.remove(&group);
-                }
-            }
+        }
+        for pool in pools().filter(|_| is_in_need) {
+            let in_need = &mut self.in_need[usize::from(world.gauges[pool].is_high)];
+            in_need.entry((group, pool)).or_insert(now);
         }
     }
 }
@@ -143,7 +147,7 @@ impl Checker for Help {
             return Ok(());
         }
         self.update(moment.now, moment.touched, world);
-        let Some((busy, idle, since)) = self.find(world) else { return Ok(()) };
+        let Some((busy, idle, since)) = self.find() else { return Ok(()) };
         // Pods ask each other when work begins to wait, and at every tick.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
         let ticks = 2 + self.turns_to_watch(world);
