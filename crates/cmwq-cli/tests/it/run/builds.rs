@@ -21,15 +21,21 @@ fn a_build_gets_tokens_while_its_jobs_wait() {
     if !has("make") {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
     let rule = "all: a b c d e f\na b c d e f:\n\t@touch in.$@; \
                 while [ $$(ls | grep -c ^in) -lt 6 ]; do sleep 0.01; done; echo $@\n";
-    fs::write(folder.path().join("Makefile"), rule).unwrap();
-    let output = run_in(folder.path(), &["-t", "--jobserver", "--", "make"], b"");
-    check_code(&output, 0);
-    assert_eq!(sorted(printed(&output)), ["a", "b", "c", "d", "e", "f"]);
-    assert!(stderr(&output).contains("jobserver: "), "{}", stderr(&output));
-    assert!(!stderr(&output).contains("jobserver unavailable"), "{}", stderr(&output));
+    for kind in ["--jobserver", "--jobserver=fifo"] {
+        if kind.contains("fifo") && !is_since("make", 4, 4) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("Makefile"), rule).unwrap();
+        let output = run_in(folder.path(), &["-t", kind, "--", "make"], b"");
+        check_code(&output, 0);
+        assert_eq!(sorted(printed(&output)), ["a", "b", "c", "d", "e", "f"], "{kind}");
+        let said = stderr(&output);
+        assert!(said.contains("jobserver: "), "{kind}: {said}");
+        assert!(!said.contains("jobserver unavailable"), "{kind}: {said}");
+    }
 }
 
 /// Each job takes a token, and dies with it.
