@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# `cmwq run`, which nobody sizes, against `xargs -P N` and GNU `parallel -j N` at each N, on four kinds of commands: some compute,
-# some sleep, some read a disk, some do both. In each round all are timed once, one behind the other, so what disturbs the machine
-# disturbs all of them. Some ten minutes on two CPUs.
+# `cmwq run`, which nobody sizes, against `xargs -P N` and GNU `parallel -j N` at each N, on five kinds of commands: some compute,
+# some sleep, for a moment or for half a second, some read a disk, some do both. In each round all are timed once, one behind the
+# other, so what disturbs the machine disturbs all of them. Then, once each, how many threads of the machine are runnable
+# meanwhile, which counts what else runs here, too. Some fifteen minutes on two CPUs.
 #
-#   cargo build --release -p cmwq-cli && bench/commands.sh [ROUNDS] [COUNT]
+#   cargo build --release -p cmwq-cli -p cmwq-bench && bench/commands.sh [ROUNDS] [COUNT]
 #
-# SIZES, KINDS: fewer of them. CMWQ: another command. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
+# SIZES, KINDS: fewer of them. CMWQ, BENCH: other programs. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
 # BESIDE: what else the machine did, for the table's heading.
 set -euo pipefail
 here=$(dirname "$0")
-cmwq=${CMWQ:-$here/../target/release/cmwq}
+cmwq=${CMWQ:-$here/../target/release/cmwq} bench=${BENCH:-$here/../target/release/cmwq-bench}
 rounds=${1:-5} count=${2:-64}
-sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap disk mixed}
+sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap wait disk mixed}
 out=${OUT:-$here/report/commands.md}
 commit=$("$here"/commit.sh 2>/dev/null) || commit="not recorded"
 read -r load _ </proc/loadavg
@@ -21,17 +22,21 @@ trap 'rm -rf "$folder"' EXIT
 # Not tools of their own, so that all of them pay for the same shell.
 cpu='i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'
 nap='sleep 0.05'
+wait='sleep 0.5'
 disk="dd if=$folder/data of=/dev/null bs=64k count=32 iflag=direct skip=\$((\$\$ % 64)) status=none"
 mixed='sleep 0.03; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
 
 "$cmwq" --version >/dev/null
+"$bench" --version >/dev/null
 dd if=/dev/zero of="$folder/data" bs=1M count=8 status=none
 tools=xargs
 if command -v parallel >/dev/null; then tools="xargs parallel"; else echo "GNU parallel is not installed: without it" >&2; fi
 
-with_xargs() { seq "$count" | xargs -P "$1" -I'{}' sh -c "$2"; }
-with_parallel() { seq "$count" | parallel --will-cite -j "$1" -N0 sh -c "$(printf %q "$2")"; }
-with_cmwq() { seq "$count" | "$cmwq" run -I'@@' -- sh -c "$2"; }
+# The tool may be run by another program.
+with_xargs() { seq "$count" | "${by[@]}" xargs -P "$1" -I'{}' sh -c "$2"; }
+with_parallel() { seq "$count" | "${by[@]}" parallel --will-cite -j "$1" -N0 sh -c "$(printf %q "$2")"; }
+with_cmwq() { seq "$count" | "${by[@]}" "$cmwq" run -I'@@' -- sh -c "$2"; }
+by=()
 
 # KIND TOOL N: a line with what it was, its seconds and those of CPU time.
 TIMEFORMAT='%R %U %S'
@@ -56,6 +61,23 @@ for ((round = 1; round <= rounds; round++)); do
     done
 done
 
+# A line of the second table. Who looks should not wait for a CPU, where that may be asked for.
+looker=("$bench" runnable)
+if chrt -R -f 1 true 2>/dev/null; then looker=(chrt -R -f 1 "${looker[@]}"); fi
+runnable() { # KIND TOOL N
+    local said
+    sleep 0.3
+    by=("${looker[@]}")
+    said=$("with_$2" "$3" "${!1}" </dev/null 2>"$folder/said" | grep '^runnable: ')
+    by=()
+    sed -E 's/.*most ([0-9]+), above for ([0-9.]+) % of ([0-9.]+) s, ([0-9.]+) ms.*/| '"$1 | $2 | $3"' | \1 | \2 | \4 | \3 |/' <<<"$said"
+}
+
+for kind in $kinds; do
+    runnable "$kind" cmwq -
+    for size in $sizes; do runnable "$kind" xargs "$size"; done
+done >"$folder/runnable"
+
 table() {
     echo "# \`cmwq run\` against the best size of others"
     echo
@@ -65,5 +87,12 @@ table() {
     echo "Made by \`bench/commands.sh\`, which has the commands."
     echo
     awk -v whats="$kinds" -v tools="$tools" -v sizes="$sizes" -v rounds="$rounds" -f "$here/sizes.awk" "$folder/times"
+    echo
+    echo "How many threads of the machine were runnable, as its scheduler counts them (\`cmwq-bench runnable\`): the most at once, for"
+    echo "which part of the time in % there were more than CPUs, for how many ms without a break, and how many seconds it took."
+    echo
+    echo "| | | N | most | % above | ms at once | s |"
+    echo "|---|---|---:|---:|---:|---:|---:|"
+    cat "$folder/runnable"
 }
 table | if [ "$out" = - ]; then cat; else tee "$out"; fi

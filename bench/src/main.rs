@@ -48,6 +48,7 @@ mod perf_wq;
 mod plot;
 mod report;
 mod rounds;
+mod runnable;
 mod stats;
 mod sys;
 mod systems;
