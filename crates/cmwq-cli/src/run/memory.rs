@@ -164,11 +164,13 @@ fn groups(cgroup: &str) -> Vec<PathBuf> {
     groups
 }
 
-/// Of a group that has a limit, below what the machine has. What its files have in memory can be
-/// given up, so it is not used.
+/// Of a group that has a limit, below what the machine has: one beyond which its programs die, or
+/// are slowed down until they give memory up. What its files have in memory can be given up, so it
+/// is not used.
 fn limit_and_use(group: &Path, machine: u64) -> Option<(u64, u64)> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let limits = ["memory.high", "memory.max", "memory.limit_in_bytes"];
+    let limit = limits.into_iter().filter_map(number).min()?;
     if limit >= machine {
         return None;
     }
@@ -239,6 +241,10 @@ mod tests {
         write("memory.stat", "anon 1\ninactive_file 300\n");
         assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((1000, 600)));
         assert_eq!(limit_and_use(folder.path(), 1000), None, "it may have all that there is");
+        write("memory.high", "800\n");
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((800, 600)));
+        write("memory.high", "max\n");
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((1000, 600)));
         let file = folder.path().join("memory.pressure");
         assert_eq!(pressure(&file), 0.0);
         write("memory.pressure", "some avg10=5.00 avg60=0\nfull avg10=12.34 avg60=1.00 total=9\n");
