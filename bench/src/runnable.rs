@@ -1,5 +1,5 @@
-//! How many threads of the machine were runnable while a command ran: whether it was oversubscribed,
-//! and for how long without a break.
+//! How many threads of the machine were runnable while a command ran: whether there were more than
+//! CPUs, and for how long without a break.
 //!
 //! The scheduler's own count, from `/proc/loadavg`: one number for the whole machine, so nothing
 //! else may run beside. What was runnable before the command is not taken off.
@@ -81,7 +81,8 @@ pub(crate) fn run(options: &RunnableOptions) -> Result<()> {
     let Seen { looks, most, above, longest, .. } = seen;
     writeln!(
         std::io::stdout(),
-        "runnable: CPUs {cpus}, most {most}, above for {:.1} % of {:.3} s, {:.1} ms at once, {looks} looks",
+        "runnable: CPUs {cpus}, most {most}, above for {:.1} % of {:.3} s, {:.1} ms at once, \
+         {looks} looks",
         100.0 * above.as_secs_f64() / took.as_secs_f64(),
         took.as_secs_f64(),
         longest.as_secs_f64() * 1e3,
