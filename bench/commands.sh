@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # `cmwq run`, which nobody sizes, against `xargs -P N` and GNU `parallel -j N` at each N, on five kinds of commands: some compute,
 # some sleep, for a moment or for half a second, some read a disk, some do both. In each round all are timed once, one behind the
-# other, so what disturbs the machine disturbs all of them. Then, once each, how many threads of the machine are runnable
-# meanwhile, which counts what else runs here, too. Some fifteen minutes on two CPUs.
+# other, so what disturbs the machine disturbs all of them. Then, once each, where `perf` may record the scheduler, how many of the
+# commands' processes are runnable. Some twenty-five minutes on two CPUs.
 #
-#   cargo build --release -p cmwq-cli -p cmwq-bench && bench/commands.sh [ROUNDS] [COUNT]
+#   cargo build --release -p cmwq-cli && bench/commands.sh [ROUNDS] [COUNT]
 #
-# SIZES, KINDS: fewer of them. CMWQ, BENCH: other programs. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
+# SIZES, KINDS: fewer of them. CMWQ: another command. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
 # BESIDE: what else the machine did, for the table's heading.
 set -euo pipefail
 here=$(dirname "$0")
-cmwq=${CMWQ:-$here/../target/release/cmwq} bench=${BENCH:-$here/../target/release/cmwq-bench}
+cmwq=${CMWQ:-$here/../target/release/cmwq}
 rounds=${1:-5} count=${2:-64}
 sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap wait disk mixed}
 out=${OUT:-$here/report/commands.md}
@@ -27,7 +27,6 @@ disk="dd if=$folder/data of=/dev/null bs=64k count=32 iflag=direct skip=\$((\$\$
 mixed='sleep 0.03; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
 
 "$cmwq" --version >/dev/null
-"$bench" --version >/dev/null
 dd if=/dev/zero of="$folder/data" bs=1M count=8 status=none
 tools=xargs
 if command -v parallel >/dev/null; then tools="xargs parallel"; else echo "GNU parallel is not installed: without it" >&2; fi
@@ -61,22 +60,26 @@ for ((round = 1; round <= rounds; round++)); do
     done
 done
 
-# A line of the second table. Who looks should not wait for a CPU, where that may be asked for.
-looker=("$bench" runnable)
-if chrt -R -f 1 true 2>/dev/null; then looker=(chrt -R -f 1 "${looker[@]}"); fi
-runnable() { # KIND TOOL N
-    local said
+# A line of the second table.
+recorder=(perf record -q -a -e sched:sched_switch -e sched:sched_wakeup -e sched:sched_wakeup_new -m 4096 -o "$folder/record")
+count_runnable() { # KIND TOOL N
     sleep 0.3
-    by=("${looker[@]}")
-    said=$("with_$2" "$3" "${!1}" </dev/null 2>"$folder/said" | grep '^runnable: ')
+    by=("${recorder[@]}")
+    "with_$2" "$3" "${!1}" </dev/null >/dev/null 2>"$folder/said"
     by=()
-    sed -E 's/.*most ([0-9]+), above for ([0-9.]+) % of ([0-9.]+) s, ([0-9.]+) ms.*/| '"$1 | $2 | $3"' | \1 | \2 | \4 | \3 |/' <<<"$said"
+    printf '| %s | %s | %s | ' "$1" "$2" "$3"
+    perf script -i "$folder/record" -F time,event,trace 2>/dev/null |
+        awk -v cpus="$(nproc)" -v names='^(sh|sleep|dd)$' -f "$here/runnable.awk" | sed 's/$/ |/'
+}
+count_all_runnable() {
+    "${recorder[@]}" true 2>/dev/null || { echo "perf may not record the scheduler here: not counted what is runnable" >&2; return 0; }
+    for kind in $kinds; do
+        count_runnable "$kind" cmwq -
+        for size in $sizes; do count_runnable "$kind" xargs "$size"; done
+    done
 }
 
-for kind in $kinds; do
-    runnable "$kind" cmwq -
-    for size in $sizes; do runnable "$kind" xargs "$size"; done
-done >"$folder/runnable"
+count_all_runnable >"$folder/runnable"
 
 table() {
     echo "# \`cmwq run\` against the best size of others"
@@ -87,12 +90,14 @@ table() {
     echo "Made by \`bench/commands.sh\`, which has the commands."
     echo
     awk -v whats="$kinds" -v tools="$tools" -v sizes="$sizes" -v rounds="$rounds" -f "$here/sizes.awk" "$folder/times"
-    echo
-    echo "How many threads of the machine were runnable, as its scheduler counts them (\`cmwq-bench runnable\`): the most at once, for"
-    echo "which part of the time in % there were more than CPUs, for how many ms without a break, and how many seconds it took."
-    echo
-    echo "| | | N | most | % above | ms at once | s |"
-    echo "|---|---|---:|---:|---:|---:|---:|"
-    cat "$folder/runnable"
+    if [ -s "$folder/runnable" ]; then
+        echo
+        echo "How many processes of the commands could run at once, as the scheduler's events tell (\`perf\`): the most, for which part of the"
+        echo "time in % there were more than CPUs, for how many ms without a break, and for how many seconds there were such processes at all."
+        echo
+        echo "| | | N | most | % above | ms at once | s |"
+        echo "|---|---|---:|---:|---:|---:|---:|"
+        cat "$folder/runnable"
+    fi
 }
 table | if [ "$out" = - ]; then cat; else tee "$out"; fi

@@ -28,14 +28,13 @@ use crate::job::{Bench, Job, value_name};
 use crate::machine::Machine;
 use crate::report::{Report, Section};
 use crate::rounds::Session;
-use crate::runnable::RunnableOptions;
 use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
     bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, bench_woken, foreground,
-    foreign, peers, runnable, sys, write_up,
+    foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -129,8 +128,6 @@ enum Command {
     /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, woken, queues, power,
     /// scaling and crypt, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
-    /// Runs a command, and tells how many threads of the machine were runnable meanwhile.
-    Runnable(RunnableOptions),
     /// One measurement in this process.
     #[command(hide = true)]
     Child(ChildOptions),
@@ -268,7 +265,6 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Spin { cpu }) => foreign::spin(cpu),
         Some(Command::Compute { units }) => foreground::compute(units),
         Some(Command::Child(options)) => child(&options),
-        Some(Command::Runnable(options)) => runnable::run(&options),
         Some(benchmark) => compare(benchmark, &common),
     }
 }
@@ -334,11 +330,9 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Queues(options) => bench_queues::run(session, &options)?,
         Command::Crypt(options) => bench_crypt::run(session, &options)?,
         Command::All => all(session)?,
-        Command::Child(_)
-        | Command::Spin { .. }
-        | Command::Compute { .. }
-        | Command::Runnable(_)
-        | Command::Report(_) => Vec::new(),
+        Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
+            Vec::new()
+        }
     })
 }
 

@@ -48,7 +48,6 @@ mod perf_wq;
 mod plot;
 mod report;
 mod rounds;
-mod runnable;
 mod stats;
 mod sys;
 mod systems;
