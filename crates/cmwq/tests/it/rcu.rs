@@ -1,7 +1,7 @@
 //! Items that wait for a grace period: never before a reader that was inside has gone.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 
 use cmwq::{
@@ -263,8 +263,10 @@ fn a_flush_returns_after_the_run_however_readers_come_and_go() {
 }
 
 /// A source whose grace periods end when the test says so.
+#[derive(Default)]
 struct Manual {
     waiting: Mutex<Vec<(usize, RcuFunc)>>,
+    ended: Condvar,
     barriers: AtomicU32,
 }
 
@@ -276,13 +278,18 @@ unsafe impl GracePeriods for Manual {
 
     fn rcu_barrier(&self) {
         self.barriers.fetch_add(1, Ordering::SeqCst);
-        eventually("the grace period ends", || self.waiting.lock().unwrap().is_empty());
+        // Who looks again and again is never found waiting, where that takes long to find.
+        let mut waiting = self.waiting.lock().unwrap();
+        while !waiting.is_empty() {
+            waiting = self.ended.wait(waiting).unwrap();
+        }
     }
 }
 
 impl Manual {
     fn end(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
+        self.ended.notify_all();
         for (head, func) in waiting {
             // SAFETY: given with this function, and called once.
             unsafe { func(std::ptr::with_exposed_provenance_mut(head)) };
@@ -296,7 +303,11 @@ fn the_programs_own_source_of_grace_periods() {
 }
 
 fn own_source() {
-    static SOURCE: Manual = Manual { waiting: Mutex::new(Vec::new()), barriers: AtomicU32::new(0) };
+    static SOURCE: Manual = Manual {
+        waiting: Mutex::new(Vec::new()),
+        ended: Condvar::new(),
+        barriers: AtomicU32::new(0),
+    };
     set_grace_periods(&SOURCE).unwrap();
     assert_eq!(set_grace_periods(&SOURCE).unwrap_err().kind(), ErrorKind::InvalidInput);
     let wq = Workqueue::builder("source").ordered().build().unwrap();
@@ -333,9 +344,10 @@ fn nobody_tells() {
     let said = cmwq::notices().iter().filter(|text| text.contains("grace periods")).count();
     assert_eq!(said, usize::from(cfg!(not(feature = "liburcu"))), "{:?}", cmwq::notices());
     static LATE: OnceLock<Manual> = OnceLock::new();
-    let late =
-        LATE.get_or_init(|| Manual { waiting: Mutex::default(), barriers: AtomicU32::new(0) });
-    assert!(set_grace_periods(late).is_err(), "items have been queued");
+    assert!(
+        set_grace_periods(LATE.get_or_init(Manual::default)).is_err(),
+        "items have been queued"
+    );
 }
 
 fn a_reader_tells() {
