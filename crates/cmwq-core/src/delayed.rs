@@ -97,6 +97,16 @@ impl Timer {
         unsafe { timer.byte_add(offset_of!(Self, entry)).cast() }
     }
 
+    /// Whether it is armed, on whatever wheel. An unlinked timer's link is null, in C, too.
+    ///
+    /// # Safety
+    /// `timer` must be valid, and nobody else may change it.
+    #[inline]
+    unsafe fn is_linked(timer: NonNull<Self>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { !(*timer.as_ptr()).entry.is_unlinked() }
+    }
+
     /// # Safety
     /// `node` must come from [`node`](Self::node).
     unsafe fn of_node(node: Node) -> NonNull<Self> {
@@ -249,7 +259,7 @@ impl Wheel {
         let node = Timer::node(timer);
         // SAFETY: valid; linked only on this wheel.
         unsafe {
-            if !list::is_linked(node) || (*timer.as_ptr()).tag != self.tag {
+            if !Timer::is_linked(timer) || (*timer.as_ptr()).tag != self.tag {
                 return false;
             }
             list::unlink(node);
@@ -268,7 +278,7 @@ impl Wheel {
     #[must_use]
     pub unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
         // SAFETY: valid.
-        unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag != self.tag }
+        unsafe { Timer::is_linked(timer) && (*timer.as_ptr()).tag != self.tag }
     }
 
     /// As [`is_foreign`](Self::is_foreign); such a timer is disarmed. Only where the other wheel is
@@ -295,7 +305,7 @@ impl Wheel {
     #[must_use]
     pub unsafe fn is_armed(&self, timer: NonNull<Timer>) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
+        unsafe { Timer::is_linked(timer) && (*timer.as_ptr()).tag == self.tag }
     }
 
     /// Whether there is an armed timer at this address. The address may be of anything. Walks the
@@ -414,11 +424,9 @@ impl Wheel {
     /// and is right already.
     #[inline]
     fn has_left(&mut self, slot: u16) {
-        if slot == EXPIRED {
-            return;
-        }
         let slot = usize::from(slot);
-        let bucket = &mut self.slots[slot];
+        // `EXPIRED` is no place.
+        let Some(bucket) = self.slots.get_mut(slot) else { return };
         if bucket.timers.is_empty() {
             bucket.armed = 0;
             let (word, bit) = bit(slot);

@@ -29,6 +29,13 @@ impl ListHead {
     pub const fn unlinked() -> Self {
         Self { next: ptr::null_mut(), prev: ptr::null_mut() }
     }
+
+    /// Whether it is as [`unlinked`](Self::unlinked) makes it. A node that C has made points to
+    /// itself instead: see [`is_linked`].
+    #[inline]
+    pub(crate) const fn is_unlinked(&self) -> bool {
+        self.next.is_null()
+    }
 }
 
 /// A link *in transit*: on no list, `next` is the neighbour in an inbox, `prev` is a number.
@@ -100,8 +107,8 @@ pub unsafe fn unlink(node: Node) {
         debug_assert!((*next).prev == node && (*prev).next == node, "broken list");
         (*next).prev = prev;
         (*prev).next = next;
+        // `next` alone says that it is on no list.
         (*node).next = ptr::null_mut();
-        (*node).prev = ptr::null_mut();
     }
 }
 
@@ -172,8 +179,8 @@ impl List {
     #[must_use]
     pub fn after(&self, node: Node) -> Option<Node> {
         // SAFETY: (ring), (alive): the sentinel or a linked node always has a valid next.
-        let next = unsafe { (*node.as_ptr()).next };
-        if next == self.head.as_ptr() { None } else { NonNull::new(next) }
+        let next = unsafe { NonNull::new_unchecked((*node.as_ptr()).next) };
+        (next != self.head).then_some(next)
     }
 
     /// All nodes, in order; the list must not be changed meanwhile.

@@ -37,6 +37,7 @@ use crate::policy;
 use crate::pwq::{Pwq, PwqConfig, PwqStats};
 use crate::pwqs::Stays;
 use crate::slab::Slab;
+use crate::word::WorkWord;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
@@ -246,6 +247,8 @@ impl PoolConfig {
 #[derive(Debug)]
 pub struct PoolState {
     config: PoolConfig,
+    /// The word of an idle item that was here last.
+    idle_word: WorkWord,
     worklist: List,
     /// Items on no list, younger than the worklist. See `arrived`.
     arrived: Transit,
@@ -306,6 +309,7 @@ impl PoolState {
     #[must_use]
     pub fn new(config: PoolConfig) -> Self {
         Self {
+            idle_word: WorkWord::off_queue(config.id, config.is_bh()),
             config,
             worklist: List::new(),
             arrived: Transit::empty(),
@@ -534,12 +538,12 @@ impl PoolState {
 
     #[inline]
     fn worker(&mut self, id: WorkerId) -> &mut Worker {
-        self.workers.get_mut(id.0).expect("a worker that does not exist")
+        self.workers.get_mut(id.0).unwrap_or_else(|| no_worker())
     }
 
     #[inline]
     fn pwq(&mut self, id: PwqId) -> &mut Pwq {
-        self.pwqs.get_mut(id.0).expect("a pwq that does not exist")
+        self.pwqs.get_mut(id.0).unwrap_or_else(|| no_pwq())
     }
 
     fn pwq_ref(&self, pwq: PwqId) -> PwqRef {
@@ -550,7 +554,7 @@ impl PoolState {
     /// and guests, which never count, are changed directly.
     #[inline]
     fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
-        let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
+        let worker = self.worker(id);
         let before = (worker.is_counted(), worker.is_working());
         let was_helping = worker.lent && before.0;
         change(worker);
@@ -691,6 +695,20 @@ impl PoolState {
             pwq.inactive.assert_valid();
         }
     }
+}
+
+/// Out of line, so that nothing of it is done where there is one.
+#[cold]
+#[inline(never)]
+fn no_worker() -> ! {
+    panic!("a worker that does not exist")
+}
+
+/// As [`no_worker`].
+#[cold]
+#[inline(never)]
+fn no_pwq() -> ! {
+    panic!("a pwq that does not exist")
 }
 
 #[inline]

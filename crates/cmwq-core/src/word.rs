@@ -118,8 +118,23 @@ impl WorkWord {
         if self.is_queued() {
             return Some(PoolId(((self.0 & POOL_MASK) >> POOL_SHIFT) as u32));
         }
+        self.last_pool()
+    }
+
+    /// The pool where an item was last that is not queued, or that it is in transit to.
+    #[inline]
+    #[must_use]
+    pub const fn last_pool(self) -> Option<PoolId> {
+        debug_assert!(!self.is_queued(), "a queued item is in a pool");
         let pool = self.0 >> OFFQ_POOL_SHIFT;
         if pool == OFFQ_POOL_NONE { None } else { Some(PoolId(pool as u32)) }
+    }
+
+    /// Whether the item is neither pending, hence not queued, nor disabled.
+    #[inline]
+    #[must_use]
+    pub const fn is_idle(self) -> bool {
+        self.0 & (PENDING | OFFQ_DISABLE_MASK) == 0
     }
 
     /// Of an item that is to be queued at `chosen`: the other pool that may still run it, and is to
@@ -178,6 +193,14 @@ impl WorkWord {
     #[must_use]
     pub(crate) const fn off_queue(pool: PoolId, bh: bool) -> Self {
         Self((pool.0 as u64) << OFFQ_POOL_SHIFT | if bh { OFFQ_BH } else { 0 })
+    }
+
+    /// The word of this item, which is not queued, in transit to `pool`.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn in_transit(self, pool: PoolId) -> Self {
+        debug_assert!(!self.is_queued(), "a queued item is on no way");
+        Self((pool.0 as u64) << OFFQ_POOL_SHIFT | self.0 & OFFQ_BH | PENDING)
     }
 
     /// The same word with `PENDING` set or cleared.

@@ -131,8 +131,8 @@ impl WorkItem {
     #[inline]
     #[must_use]
     pub fn claim_for(&self, seen: WorkWord, pool: PoolId) -> bool {
-        debug_assert!(!seen.is_pending() && seen.disable_depth() == 0);
-        let transit = WorkWord::off_queue(pool, seen.is_bh()).with_pending(true);
+        debug_assert!(seen.is_idle());
+        let transit = seen.in_transit(pool);
         // ORDERING: Acquire pairs with the Release of `start` and `publish_idle`, as for `claim`.
         // The caller's own stores reach the run through the inbox or the pool's lock; a failure is
         // followed by a `claim`, which has the Release.
@@ -144,7 +144,7 @@ impl WorkItem {
     pub(crate) fn set_in_transit(&self, pool: PoolId) {
         let word = self.word();
         debug_assert!(word.is_pending() && !word.is_queued());
-        let transit = WorkWord::off_queue(pool, word.is_bh()).with_pending(true);
+        let transit = word.in_transit(pool);
         // ORDERING: as for `set_queued`.
         let was = swap_in_chain(&self.data, transit.bits(), Ordering::Relaxed, "set_in_transit");
         debug_assert!(was & WorkWord::PENDING_MASK != 0, "in transit without owning PENDING");

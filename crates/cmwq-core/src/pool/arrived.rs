@@ -192,8 +192,12 @@ impl PoolState {
     /// behind its limit, which is listed then.
     #[inline]
     pub(super) fn first_to_start(&mut self) -> Option<Node> {
-        while self.worklist.is_empty() && self.list_first_arrived() {}
-        self.worklist.first()
+        loop {
+            let first = self.worklist.first();
+            if first.is_some() || !self.list_first_arrived() {
+                return first;
+            }
+        }
     }
 
     #[inline]

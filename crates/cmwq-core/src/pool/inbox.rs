@@ -28,7 +28,7 @@ impl PoolState {
 
     /// Queues the items of the pool's inbox, oldest first. Returns what to do for them once the
     /// lock is dropped.
-    #[inline]
+    #[inline(never)]
     pub fn empty_inbox(&mut self, inbox: &Inbox) -> Kick {
         let (mut items, mut kick) = (inbox.take(), Kick::None);
         while !items.is_empty() {

@@ -9,7 +9,6 @@ use crate::batch::Batch;
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
 use crate::policy;
-use crate::word::WorkWord;
 use crate::work::WorkItem;
 use crate::worker::{Claim, Current, Next, Phase};
 
@@ -38,15 +37,16 @@ impl PoolState {
             }
             match worker.phase {
                 Phase::Working => {
-                    if let Some(node) = worker.scheduled.pop_front() {
-                        return Next::Run(self.start(id, node));
-                    }
-                    if let Some(node) = self.keep_working(id) {
-                        let mut claim = self.start(id, node);
+                    let scheduled = worker.scheduled.pop_front();
+                    let Some(node) = scheduled.or_else(|| self.keep_working(id)) else {
+                        self.update(id, |w| w.phase = Phase::Prep);
+                        continue;
+                    };
+                    let mut claim = self.start(id, node);
+                    if scheduled.is_none() {
                         self.take_along(id, &mut claim);
-                        return Next::Run(claim);
                     }
-                    self.update(id, |w| w.phase = Phase::Prep);
+                    return Next::Run(claim);
                 }
                 Phase::Idle | Phase::Prep => {
                     if let Some(next) = self.recheck(id, &now) {
@@ -97,8 +97,9 @@ impl PoolState {
     /// worker is running goes to that worker instead (non-reentrance).
     #[inline]
     fn keep_working(&mut self, id: WorkerId) -> Option<Node> {
-        while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency)
-            || (self.items_wait_first() && self.work_waits())
+        // Whether work waits `first_to_start` says.
+        while policy::keep_working(true, self.nr_running, self.config.concurrency)
+            || self.items_wait_first()
         {
             let node = self.first_to_start()?;
             if self.assign(node, id) {
@@ -156,11 +157,12 @@ impl PoolState {
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         let at = word.pwq().expect("a listed item is not queued");
         let addr = item.as_ptr() as usize;
-        let pwq = self.pwqs.get_mut(at.pwq.0).expect("a pwq that does not exist");
+        let pwq = self.pwq(at.pwq);
         pwq.counts.count_started();
         let (wq, cpu_intensive) = (pwq.wq, pwq.cpu_intensive);
-        let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
-        worker.hash_next = self.busy[bucket(addr)].replace(id);
+        let behind = self.busy[bucket(addr)].replace(id);
+        let worker = self.worker(id);
+        worker.hash_next = behind;
         worker.current = Some(Current {
             addr,
             func,
@@ -175,10 +177,9 @@ impl PoolState {
         }
         self.nr_started += 1;
         let kick = if self.keeps(Rule::KickBehindStart) { self.kick() } else { Kick::None };
-        let idle = WorkWord::off_queue(self.config.id, self.config.is_bh());
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
         // by `func`.
-        unsafe { item.as_ref() }.start(idle);
+        unsafe { item.as_ref() }.start(self.idle_word);
         let item = item.as_ptr();
         // A barrier's function never waits, which says nothing about items.
         let is_to_wait = !word.is_inactive() && self.items_wait_first();
@@ -193,7 +194,7 @@ impl PoolState {
         if self.is_behind() {
             self.end_batch(id);
         }
-        let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
+        let worker = self.worker(id);
         let current = worker.current.take().expect("finished without running");
         worker.last_func = Some(current.func);
         let is_reported = worker.cpu_intensive || worker.sleeping;
@@ -217,7 +218,11 @@ impl PoolState {
     /// KERNEL: none; `process_one_work` runs `wq_barrier_func` as any other function.
     #[inline(always)]
     pub fn pass_barrier(&mut self, id: WorkerId) -> Option<Passed> {
-        let node = self.worker(id).scheduled.first()?;
+        let scheduled = &self.worker(id).scheduled;
+        let node = scheduled.first()?;
+        // Nothing is added while the worker runs no item: barriers and other chains come to an item
+        // that is run.
+        let is_last = scheduled.after(node).is_none();
         // SAFETY: `node` is linked on a list of this pool, and so a member of an item.
         let barrier = unsafe { WorkItem::of_node(node) };
         // SAFETY: the item is alive until the thread that waits for it is woken.
@@ -228,13 +233,9 @@ impl PoolState {
         }
         // SAFETY: linked, (locked) by `&mut self`.
         unsafe { list::unlink(node) };
-        // Nothing is added while the worker runs no item: barriers and other chains come to an item
-        // that is run.
-        let is_last = self.worker(id).scheduled.is_empty();
         self.nr_started += 1;
         // SAFETY: as above.
-        unsafe { barrier.as_ref() }
-            .set_own(WorkWord::off_queue(self.config.id, self.config.is_bh()));
+        unsafe { barrier.as_ref() }.set_own(self.idle_word);
         let effects = self.dec_in_flight(at.pwq, word.color(), true, Left::Passed);
         Some(Passed { barrier, is_last, effects })
     }

@@ -79,13 +79,13 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher
 /// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for. In
 /// the kernel it is over in an instant, with interrupts off; here that thread may lose its CPU, and
 /// a caller whose own queueing was refused because of it would flush and find nothing.
-#[inline]
+#[inline(never)]
 pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
     flush_whole(runtime, item, || ())
 }
 
 /// Calls `wake_now` and waits, until the item is not in transit.
-#[inline]
+#[inline(always)]
 fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
     wake_now();
     match wait_for(runtime, item, Flusher::Flusher) {
@@ -108,11 +108,18 @@ fn flush_again(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl Fn
     }
 }
 
+#[inline(always)]
 fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     let done = OwnEvent::take();
     if current::runs_nothing() {
         return wait_behind(runtime, item, false, &done, || done.wait(None));
     }
+    wait_in_item(runtime, item, by, &done)
+}
+
+/// As [`wait_for`], in an item. Out of line, so that the usual way is short.
+#[inline(never)]
+fn wait_in_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher, done: &OwnEvent) -> Found {
     if current::is_running(item) {
         say_waits_for_itself(runtime, by);
         return Found::Itself;
@@ -121,7 +128,7 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     let has_rescuer = by == Flusher::Flusher && current::current_is_mem_reclaim();
     let what = WaitFor::Item(std::ptr::from_ref(item) as usize);
     let wait = || current::waiting_for(what, || done.wait(None));
-    wait_behind(runtime, item, has_rescuer, &done, wait)
+    wait_behind(runtime, item, has_rescuer, done, wait)
 }
 
 /// Puts a barrier behind the item, if the item is queued or running, and waits for the barrier:
@@ -159,7 +166,7 @@ fn wait_behind(
             core.insert_barrier(target, NonNull::from(&barrier).cast()) != FlushTarget::Idle
         };
         let is_here = insert(&mut guard.core);
-        pool.unlock(guard, Kick::None);
+        pool.unlock_here(guard, Kick::None);
         let is_elsewhere = || {
             runtime.pools_besides(pool).any(|other| {
                 let mut guard = other.lock_only();

@@ -58,7 +58,7 @@ impl Meter {
     }
 
     /// The thread is about to run an item of `pwq`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn turn_to(&self, core: &mut PoolState, pwq: PwqId) {
         if self.pwq.load(Ordering::Relaxed) != u64::from(pwq.0) {
             self.turn(core, pwq, clock::coarse(), sense::current_cpu_time);
@@ -66,6 +66,7 @@ impl Meter {
     }
 
     /// `now`: the coarse clock. `cpu`: asks for the thread's CPU time, which is a system call.
+    #[inline(never)]
     fn turn(&self, core: &mut PoolState, pwq: PwqId, now: Nanos, cpu: impl FnOnce() -> Nanos) {
         if now != self.when.load(Ordering::Relaxed) {
             self.charge_at(cpu, core);

@@ -247,6 +247,12 @@ impl Pool {
         })
     }
 
+    /// Whether it has one CPU, and never another one.
+    #[inline]
+    pub(crate) fn has_lone_cpu(&self) -> bool {
+        self.lone_cpu.is_some()
+    }
+
     /// Its constants. They change when a vacant unbound pool is [renewed](Self::renew), so not
     /// while the caller is one of its workers or has a pwq here.
     pub(crate) fn spec(&self) -> Arc<PoolSpec> {
@@ -265,7 +271,7 @@ impl Pool {
 
     /// The lock, with an empty inbox: what is queued now is younger. For queueing, and nothing
     /// else: a batch that is out stays out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock_to_queue(&self) -> MutexGuard<'_, Locked> {
         let mut guard = self.lock_in_turn();
         if !self.inbox.is_empty() {
@@ -290,9 +296,9 @@ impl Pool {
     /// inbox's.
     #[inline]
     pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
-        trace::ready();
+        let wants_activations = trace::ready();
         let mut guard = lock(&self.state);
-        if trace::wants_activations() {
+        if wants_activations {
             guard.record_activations();
         }
         guard
@@ -353,8 +359,15 @@ impl Pool {
     /// who demands nothing comes here if he has listed or changed something: the board, the
     /// mapping, the inbox's word and the watchdog have to follow, and waking belongs to no `drop`.
     /// Who has only looked takes the lock by [`read`](Self::read).
-    #[inline]
-    pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
+    #[inline(never)]
+    pub(crate) fn unlock(&'static self, guard: MutexGuard<'_, Locked>, kick: Kick) {
+        self.unlock_here(guard, kick);
+    }
+
+    /// As [`unlock`](Self::unlock), as a part of its caller: a flusher, for whom the call would be
+    /// a fifth of it.
+    #[inline(always)]
+    pub(crate) fn unlock_here(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick, Holder::Other);
         let work_waits = guard.core.is_to_be_watched();
         drop(guard);
@@ -371,6 +384,15 @@ impl Pool {
         match todo {
             Todo::Nothing => {}
             Todo::Wake(parker) => parker.unpark(park::WAKE),
+            todo => self.act_on_rest(todo),
+        }
+    }
+
+    /// Out of line: the usual outcomes are told by comparing, and not by a table.
+    #[inline(never)]
+    fn act_on_rest(&'static self, todo: Todo) {
+        match todo {
+            Todo::Nothing | Todo::Wake(_) => {}
             Todo::Watch { begin } => self.begin_watch(begin),
             Todo::NeedFirst => self.create_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
@@ -388,7 +410,6 @@ impl Pool {
         }
     }
 
-    #[inline(never)]
     fn begin_watch(&'static self, begin: bool) {
         if let PoolKind::Bh(cpu) = self.kind {
             return self.runtime.bh.raise(self.runtime, cpu);
@@ -498,7 +519,7 @@ impl Locked {
 
     /// Queues the items of the inbox. Their kick is kept in `pending_kick` until the next
     /// [`todo`](Self::todo).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
         let kick = self.core.empty_inbox(&pool.inbox);
         self.pending_kick = self.pending_kick.or(kick);
@@ -516,9 +537,11 @@ impl Locked {
     /// Updates whether the inbox says that pushing is enough. To be called before the lock is
     /// dropped where the number of running workers may have fallen, or watching has ended. An inbox
     /// that says "not enough" for too long is only slower.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
-        let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
+        let may_saturate = self.watched && self.core.config().may_saturate;
+        let may_be_helped = may_saturate && pool.may_be_helped();
+        let saturated = self.core.is_saturated(self.watched, || may_be_helped);
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
         }
@@ -583,12 +606,21 @@ impl Locked {
     }
 
     /// Work waits at capacity: detectors must watch the pool.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn watch(&mut self, pool: &Pool, by: Holder) -> Todo {
         let begin = !self.watched;
-        if !begin && by != Holder::Claimer && !pool.may_be_helped() {
+        // Where nobody detects, there is no sentinel to arm, and nobody who wakes the standby.
+        let arms_sentinel = by == Holder::Claimer && pool.has_tick;
+        if !begin && !arms_sentinel && !pool.may_be_helped() {
             return Todo::Nothing;
         }
+        self.set_watched(pool, begin);
+        Todo::Watch { begin }
+    }
+
+    /// See [`watch`](Self::watch). `begin`: nobody was watching.
+    #[inline(never)]
+    fn set_watched(&mut self, pool: &Pool, begin: bool) {
         if begin {
             clock::look();
             if pool.has_short_items() {
@@ -601,7 +633,6 @@ impl Locked {
         self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
         pool.watched.store(true, release("watch"));
-        Todo::Watch { begin }
     }
 
     /// The idle workers have changed: tells the sentinel the new standby, if the pool is watched.

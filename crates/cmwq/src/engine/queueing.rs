@@ -91,12 +91,11 @@ impl Wq {
     /// is that of the link, or none. `seen`: the item's word.
     #[inline]
     fn link_of_idle(&self, cpu: Option<u32>, seen: WorkWord) -> Option<&Link> {
-        let is_idle = !seen.is_pending() && seen.disable_depth() == 0;
-        if !is_idle || !self.lets_in() || self.has_choice(cpu) {
+        if !seen.is_idle() || !self.lets_in() || self.has_choice(cpu) {
             return None;
         }
         let link = self.link(cpu);
-        seen.pool().is_none_or(|last| last == link.pool.id).then_some(link)
+        seen.last_pool().is_none_or(|last| last == link.pool.id).then_some(link)
     }
 
     /// Pushes an item into the inbox of a saturated pool. `false`: the item's word has changed

@@ -58,17 +58,17 @@ impl Server<'_> {
                 As::Worker | As::Bh => drop(guard),
             }
             self.pool.act_effects(effects);
-            guard = self.lock_again();
+            guard = Self::lock_again(self.pool, self.is);
         }
         guard
     }
 
     /// Between an end and the next claim: a helper may have taken items along meanwhile.
     #[cold]
-    fn lock_again(&self) -> MutexGuard<'static, Locked> {
-        match self.is {
-            As::Worker | As::Bh => self.pool.lock_only(),
-            As::Guest => self.pool.lock_unlisted(),
+    fn lock_again(pool: &'static Pool, is: As) -> MutexGuard<'static, Locked> {
+        match is {
+            As::Worker | As::Bh => pool.lock_only(),
+            As::Guest => pool.lock_unlisted(),
         }
     }
 

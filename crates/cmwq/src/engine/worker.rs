@@ -5,6 +5,7 @@
 //! `PoolState::next` claims it → unlock → wake whom the claim says → the function → lock →
 //! `PoolState::finish` → `next`, mostly under the same hold.
 
+use std::cell::Cell;
 use std::io;
 
 use cmwq_core::help::{self, Visit};
@@ -30,6 +31,10 @@ use crate::os::sync::{Arc, MutexGuard, without};
 use crate::record::Reason;
 use crate::record::trace::{self, Kind};
 
+/// A worker of a pool with one CPU looks where it is at its first run after a sleep, and then at
+/// each so many: only who takes that CPU away moves it.
+const RUNS_PER_LOOK: u8 = 8;
+
 /// What the thread of a registered worker does.
 pub(crate) fn main(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) {
     Worker::new(pool, id, thread).main();
@@ -43,11 +48,20 @@ pub(crate) struct Worker {
     long_items: LongItems,
     /// Where its batches are, if its pool makes any.
     batch: Option<Arc<Batch>>,
+    /// So many runs are left until it looks where it is.
+    runs_to_look: Cell<u8>,
 }
 
 impl Worker {
     pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
-        Self { pool, id, thread, long_items: LongItems::default(), batch: None }
+        Self {
+            pool,
+            id,
+            thread,
+            long_items: LongItems::default(),
+            batch: None,
+            runs_to_look: Cell::new(0),
+        }
     }
 
     fn main(mut self) {
@@ -152,12 +166,15 @@ impl Worker {
     #[inline]
     fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
         while let Some(Passed { barrier, is_last, effects }) = guard.core.pass_barrier(self.id) {
+            let rest = effects.has_rest().then_some(effects);
             drop(guard);
             // First, so that a thread that was woken does not find the item running any more.
             self.thread.mirror.ended();
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
-            self.pool.act_effects(effects);
+            if let Some(effects) = rest {
+                self.pool.act_effects(effects);
+            }
             guard = self.pool.lock_only();
             if is_last {
                 break;
@@ -206,20 +223,32 @@ impl Worker {
 
     /// Calls the item's function, with the thread's name and CPU set right; and reports to the
     /// worker's own pool whether the item has waited. The item must not be touched afterwards.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
         if self.thread.comm.turn_to(Some(claim.wq)) {
             self.pool.runtime.service.write_comms_soon();
         }
+        match self.runs_to_look.get() {
+            0 => self.look_where_it_is(),
+            runs => self.runs_to_look.set(runs - 1),
+        }
+        let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
+        self.enter(context, claim, seq);
+        if sleeps.is_some() || self.thread.was_blocked() {
+            self.report_wait(sleeps);
+        }
+    }
+
+    /// Notes which CPU the thread is on, and reports that it should be elsewhere.
+    #[inline(never)]
+    fn look_where_it_is(&self) {
         let cpu = sense::sched::current_cpu().unwrap_or(0);
         if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
             self.pool.runtime.service.rescan_soon();
         }
         self.thread.set_cpu(cpu);
-        let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
-        self.enter(context, claim, seq);
-        if sleeps.is_some() || self.thread.was_blocked() {
-            self.report_wait(sleeps);
+        if self.pool.has_lone_cpu() {
+            self.runs_to_look.set(RUNS_PER_LOOK - 1);
         }
     }
 
@@ -234,15 +263,15 @@ impl Worker {
 
     /// Calls the item's function. The thread shows the queue's name already, and on which CPU it
     /// runs: [`call`](Self::call) sees to that, for a whole batch.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
-        let begin = self.long_items.begin();
+        let (thread, begin) = (&*self.thread, self.long_items.begin());
         context.begin(claim, seq);
-        self.thread.enter_function(seq);
+        thread.enter_function(seq);
         // SAFETY: the caller that queued the item has promised that its function may be called with
         // it, once.
         unsafe { invoke::call(self.pool, claim) };
-        self.thread.leave_function();
+        thread.leave_function();
         context.end();
         if let Some(begin) = begin {
             self.report_length(begin, claim.wq);
@@ -294,6 +323,7 @@ impl Worker {
             self.pool.rebind(&self.thread);
         }
         self.pool.repatriate();
+        self.runs_to_look.set(0);
     }
 
     /// Helps a pod that has a backlog, while this one has a CPU to spare. `false`: no pod had one.

@@ -112,6 +112,7 @@ impl Event {
     }
 
     /// Waits until [`set`](Self::set). `false`: the time was up.
+    #[inline(always)]
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         loop {
             // ORDERING: Acquire pairs with the Release of `set`.
@@ -119,11 +120,12 @@ impl Event {
             if was & HAPPENED != 0 {
                 return true;
             }
-            if !self.futex.wait(WAITERS, timeout) {
-                return self.is_set();
-            }
+            let is_in_time = self.futex.wait(WAITERS, timeout);
             if self.is_set() {
                 return true;
+            }
+            if !is_in_time {
+                return false;
             }
         }
     }

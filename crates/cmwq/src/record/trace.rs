@@ -96,12 +96,14 @@ pub(crate) fn is_on(kind: Kind) -> bool {
 }
 
 /// Sees to it that the calling thread may write under core locks, if anything is traced. Caller
-/// holds none.
+/// holds none. Returns what [`wants_activations`] does, by the same look at the switch.
 #[inline(always)]
-pub(crate) fn ready() {
-    if sink::mask() != 0 {
+pub(crate) fn ready() -> bool {
+    let mask = sink::mask();
+    if mask != 0 {
         get_ready();
     }
+    ALWAYS_WANTS_ACTIVATIONS || mask & Kind::ActivateWork.bit() != 0
 }
 
 #[cold]
@@ -109,17 +111,22 @@ fn get_ready() {
     sink::ready();
 }
 
+/// What is made of runs.
+const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
+/// A probe, or a subscriber, does not know whether anybody looks.
+const ALWAYS_WANTS_RUNS: bool = cfg!(any(feature = "tracing", feature = "usdt")) && !IS_MODEL;
+
 /// Whether runs are traced at all.
 #[inline(always)]
 pub(crate) fn wants_runs() -> bool {
-    const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
-    cfg!(any(feature = "tracing", feature = "usdt")) && !IS_MODEL || sink::mask() & RUNS != 0
+    ALWAYS_WANTS_RUNS || sink::mask() & RUNS != 0
 }
 
 /// Whether anything is traced of an item whose turn has come.
 #[inline(always)]
 pub(crate) fn wants_turns() -> bool {
-    wants_runs() || wants_activations()
+    const TURNS: u32 = RUNS | Kind::ActivateWork.bit();
+    ALWAYS_WANTS_RUNS || ALWAYS_WANTS_ACTIVATIONS || sink::mask() & TURNS != 0
 }
 
 /// Makes the events of a run around `call`, which calls the function of the claimed item. Caller
@@ -236,11 +243,13 @@ fn emit_queue_work(
     });
 }
 
+/// A probe does not know whether anybody looks.
+const ALWAYS_WANTS_ACTIVATIONS: bool = cfg!(feature = "usdt") && !IS_MODEL;
+
 /// Whether the moments at which items become active have to be recorded.
 #[inline(always)]
 pub(crate) fn wants_activations() -> bool {
-    // A probe does not know whether anybody looks.
-    (cfg!(feature = "usdt") && !IS_MODEL) || is_on(Kind::ActivateWork)
+    ALWAYS_WANTS_ACTIVATIONS || is_on(Kind::ActivateWork)
 }
 
 /// KERNEL: `workqueue_activate_work` — same. `moment` is when, once that has been looked up.

@@ -84,7 +84,10 @@ impl Service {
     ) -> Option<T> {
         let mut timers = lock(&self.timers);
         // SAFETY: passed on to the caller.
-        unsafe { timers.cancel(timer) }.then(then)
+        if !unsafe { timers.cancel(timer) } {
+            return None;
+        }
+        Some(then())
     }
 
     /// Whether a timer was armed in the process that this one is the child of.
