@@ -36,7 +36,7 @@ mod cancel;
 mod closed;
 pub mod consts;
 mod counts;
-mod delayed;
+pub mod delayed;
 pub mod detect;
 pub mod flush;
 pub mod help;

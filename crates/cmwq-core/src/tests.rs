@@ -46,6 +46,7 @@ mod support;
 mod suspects;
 mod threads;
 mod tick;
+mod together;
 mod unbinding;
 mod waiting;
 mod watchdog;

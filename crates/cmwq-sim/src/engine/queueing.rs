@@ -122,6 +122,23 @@ impl Engine<'_> {
         self.kick(link.pool, kick);
     }
 
+    /// Queues items whose `PENDING` the caller owns under one hold of the pool's lock.
+    pub(super) fn queue_together(
+        &mut self,
+        link: Link,
+        items: impl Iterator<Item = ItemId> + Clone,
+    ) {
+        for item in items.clone() {
+            let ticket = self.items[item].pending.unwrap_or_default();
+            let queue = self.plan.items[item].queue;
+            self.note_queued(Queueing { item, ticket, queue }, link);
+        }
+        let core = self.pools.list[link.pool].lock_to_queue();
+        let enqueue = |kick: Kick, item| kick.or(self.arena.enqueue(core, link.pwq, item));
+        let kick = items.fold(Kick::None, enqueue);
+        self.kick(link.pool, kick);
+    }
+
     pub(super) fn new_ticket(&mut self, item: ItemId) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
