@@ -145,10 +145,14 @@ impl Queue {
             true => Limits::new(Sharing::Fixed, 2),
             false => Limits::of(kind, spec.max_active, None),
         };
+        let usual_scope = match kind {
+            Kind::Managed => config.managed_scope,
+            _ => config.scope,
+        };
         Self {
             life: Life::Open,
-            attrs: Attrs::usual(spec.scope.unwrap_or(config.scope)),
-            usual_scope: config.scope,
+            attrs: Attrs::usual(spec.scope.unwrap_or(usual_scope)),
+            usual_scope,
             key: WqKey(number as u32),
             kind,
             is_high: spec.flags.has(Flag::Highpri),
