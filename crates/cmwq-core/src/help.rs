@@ -26,8 +26,8 @@ pub mod short_items;
 
 pub use board::{Board, Facts, Set, may_saturate};
 pub use choose::{
-    Call, Instead, WATCHED, any, any_helper, calls, instead_of, may_be_helped, may_have_work,
-    others_wait, to_call, to_help, to_watch, wants_help,
+    Call, Instead, WATCHED, any, any_helper, calls, instead_of, may_be_helped, others_wait,
+    to_call, to_visit, to_watch, wants_help,
 };
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};

@@ -52,15 +52,12 @@ impl Engine<'_> {
             return self.walk_pods(me, is_high);
         }
         let board = &self.pools.boards[usize::from(is_high)];
-        let others: Vec<_> = help::to_help(board, me as usize).collect();
-        others.into_iter().find_map(|pod| {
-            let other = self.pools.find(PoolKind::Managed(pod as u32), is_high)?;
-            let is_backlog = self.pools.boards[usize::from(is_high)].has(Set::Backlog, pod as u32);
-            if !help::may_have_work(is_backlog, self.pools.list[other].inbox.is_empty()) {
-                return None;
-            }
+        let pool_of = |pod: usize| self.pools.find(PoolKind::Managed(pod as u32), is_high);
+        let inbox_is_empty = |&pool: &PoolNo| self.pools.list[pool].inbox.is_empty();
+        let pools: Vec<_> = help::to_visit(board, me as usize, pool_of, inbox_is_empty).collect();
+        pools.into_iter().find(|&pool| {
             self.helping.visits += 1;
-            self.has_backlog(other).then_some(other)
+            self.has_backlog(pool)
         })
     }
 

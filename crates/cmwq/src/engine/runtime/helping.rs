@@ -1,6 +1,6 @@
 //! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
 
-use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
+use cmwq_core::help::{self, Call, Instead, Whereabouts};
 use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -39,12 +39,8 @@ impl Runtime {
     /// A managed pool of another pod that has a backlog.
     pub(crate) fn pool_to_help(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
         let (pods, me) = pool.pods?;
-        let may_have_work = |pod: &usize| {
-            let inbox_is_empty = pods.get(*pod).is_none_or(|pool| pool.inbox.is_empty());
-            help::may_have_work(pods.has(Set::Backlog, *pod), inbox_is_empty)
-        };
-        let others = help::to_help(pods, me).filter(may_have_work);
-        others.filter_map(|pod| pods.get(pod)).find(|pool| pool.has_backlog())
+        let mut pools = help::to_visit(pods, me, |pod| pods.get(pod), |pool| pool.inbox.is_empty());
+        pools.find(|pool| pool.has_backlog())
     }
 
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
