@@ -45,6 +45,7 @@ mod inbox;
 pub mod jobserver;
 pub mod limit;
 pub mod list;
+mod pauses;
 mod periodic;
 pub mod place;
 pub mod policy;
@@ -74,6 +75,7 @@ pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
+pub use pauses::Pauses;
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Create, Creator, Effects, Enqueued, Finding, Footprint, Found, Hog,

@@ -31,6 +31,7 @@ mod look;
 mod model;
 mod node;
 mod offer;
+mod pauses;
 mod periodic;
 mod place;
 mod policy;

@@ -9,8 +9,8 @@ use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs,
-    Sharing, WqKey, place,
+    FlushState, Limits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId, PwqRef, PwqStats,
+    Pwqs, Sharing, WqKey, place,
 };
 
 use super::PoolKind;
@@ -134,6 +134,10 @@ pub(crate) struct Queue {
     pub(crate) nr_timers: u32,
     /// It is being dropped, and goes when there are none.
     pub(crate) awaits_timers: bool,
+    /// It is being dropped, and its rescuer visits.
+    pub(crate) awaits_rescuer: bool,
+    /// Between attempts to remove a pwq, or the queue.
+    pub(crate) pauses: Pauses,
 }
 
 impl Queue {
@@ -169,6 +173,8 @@ impl Queue {
             nr_pwqs_to_flush: 0,
             nr_timers: 0,
             awaits_timers: false,
+            awaits_rescuer: false,
+            pauses: Pauses::new(),
         }
     }
 
