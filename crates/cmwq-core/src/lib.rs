@@ -54,7 +54,7 @@ mod pwq;
 mod pwqs;
 mod slab;
 mod sync;
-mod watchdog;
+pub mod watchdog;
 pub mod word;
 pub mod work;
 mod worker;

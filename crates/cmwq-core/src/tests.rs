@@ -10,6 +10,7 @@ mod barrier;
 mod batch;
 mod bh;
 mod cancel;
+mod circles;
 mod closing;
 mod concurrency;
 mod cull;

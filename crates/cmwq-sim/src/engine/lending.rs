@@ -8,7 +8,7 @@ use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
 use crate::plan::Attrs;
-use cmwq_core::help::{self, Call, Set};
+use cmwq_core::help::{self, Call};
 use cmwq_core::place::OwnCpus;
 use cmwq_core::{Creator, Kick, Lend};
 

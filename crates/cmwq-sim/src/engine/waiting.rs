@@ -157,6 +157,7 @@ impl Engine<'_> {
 
     /// The worker that waited for a flush has a CPU again.
     pub(super) fn after_wait(&mut self, tid: Tid) {
+        self.threads[tid].awaits = None;
         if let Some(flush) = self.threads[tid].flush.take() {
             self.flusher_continues(flush);
         }

@@ -121,6 +121,10 @@ pub(crate) struct Queue {
     /// From which CPUs something came: as in the runtime these are led elsewhere.
     pub(crate) cpus: BitSet,
     pub(crate) pwqs: Pwqs,
+    /// It starts nothing.
+    pub(crate) is_frozen: bool,
+    /// How often it was made anew.
+    pub(crate) nr_made: u32,
     /// Counters of pwqs that were removed.
     pub(crate) removed: PwqStats,
     /// What else is known of each pwq, in the same order.
@@ -165,6 +169,8 @@ impl Queue {
             limits,
             cpus: BitSet::default(),
             pwqs: Pwqs::new(),
+            is_frozen: false,
+            nr_made: 0,
             removed: PwqStats::default(),
             links: Vec::new(),
             by_pool: ByPool::default(),
@@ -251,15 +257,14 @@ impl Queue {
     pub(crate) fn renew(&mut self, spec: &QueueSpec, config: &Config) {
         let new = Self::new(self.key.0 as usize, spec, config);
         let flush = std::mem::take(&mut self.flush);
-        // Counters go on, so that the watchdog does not take the new queue for the old one.
-        *self = Self { flush, removed: self.removed, ..new };
+        *self = Self { flush, nr_made: self.nr_made + 1, is_frozen: self.is_frozen, ..new };
     }
 
     /// `raised`: by how much a sabotaged driver admits more.
     pub(crate) fn pwq_config(&self, slots: Option<Arc<NodeLimit>>, raised: u32) -> PwqConfig {
         PwqConfig {
             wq: self.key,
-            max_active: self.limits.own(false).saturating_add(raised),
+            max_active: self.limits.own(self.is_frozen).saturating_add(raised),
             node: slots.map(|slots| slots as Arc<dyn NodeSlots>),
             cpu_intensive: self.is_intensive,
             rescuer: self.has_rescuer,
@@ -274,7 +279,8 @@ impl Queue {
 
     /// What the pools of `node` may run together.
     pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
-        self.limits.share(false, node, machine.domains().nr_online_by_node(self.usable(machine)))
+        let cpus = machine.domains().nr_online_by_node(self.usable(machine));
+        self.limits.share(self.is_frozen, node, cpus)
     }
 
     /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of
