@@ -1,5 +1,6 @@
 //! Queues of a run, and what shares a limit.
 
+use std::cell::Cell;
 use std::ops::DerefMut;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,7 +134,7 @@ pub(crate) struct Queue {
     by_pool: ByPool<u32>,
     pub(crate) shared: Vec<SharedLimit>,
     pub(crate) flush: FlushState<usize>,
-    pub(crate) nr_pwqs_to_flush: u32,
+    pub(crate) pwqs_to_flush: Cell<u32>,
     /// Timers that are armed for its items.
     pub(crate) nr_timers: u32,
     /// It is being dropped, and goes when there are none.
@@ -176,7 +177,7 @@ impl Queue {
             by_pool: ByPool::default(),
             shared: Vec::new(),
             flush: FlushState::new(),
-            nr_pwqs_to_flush: 0,
+            pwqs_to_flush: Cell::new(0),
             nr_timers: 0,
             awaits_timers: false,
             awaits_rescuer: false,
