@@ -26,6 +26,7 @@ mod hog;
 mod hog_watch;
 mod inbox;
 mod jobserver;
+mod judge;
 mod life;
 mod list;
 mod look;
