@@ -24,6 +24,10 @@ use core::ptr::NonNull;
 use crate::ids::Nanos;
 use crate::list::{self, List, ListHead, Node};
 
+mod together;
+
+pub use together::{Destination, Hold, going_together, holds};
+
 /// The wheel's resolution: 2^18 ns, about 262 µs.
 pub const TICK_NS: Nanos = 1 << TICK_SHIFT;
 /// Timers that are moved or taken off the wheel per hold of its lock, as a budget for

@@ -6,6 +6,7 @@
 pub mod alarms;
 pub mod evidence;
 pub mod hogs;
+pub mod judge;
 pub mod processes;
 pub mod tick;
 

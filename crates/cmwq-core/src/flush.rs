@@ -13,6 +13,10 @@ use alloc::collections::VecDeque;
 
 use crate::consts::WORK_NR_COLORS;
 
+mod pwqs;
+
+pub use pwqs::{PwqsToFlush, prep_pwqs};
+
 /// The colour after `color`.
 #[must_use]
 pub const fn next_color(color: u8) -> u8 {

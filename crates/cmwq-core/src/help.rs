@@ -11,6 +11,7 @@
 //! - [`layout`]: where each pod's bit is, so that pods of a cache, and then of a node, are together
 //! - [`board`]: the sets, and what a pod publishes of itself
 //! - [`choose`]: which pods to help, to call, to watch; where a queuer's item goes instead
+//! - [`calling`]: until when others are called
 //! - [`short_items`]: which items are too short
 //! - [`habit`]: which callers compute
 //! - [`queuer`]: whose items may leave their CPU, or be run by who waits for them
@@ -18,6 +19,7 @@
 //! Why: docs/decisions/managed-pool-per-cpu.md
 
 pub mod board;
+pub mod calling;
 pub mod choose;
 pub mod habit;
 pub mod layout;
@@ -25,9 +27,10 @@ pub mod queuer;
 pub mod short_items;
 
 pub use board::{Board, Facts, Set, may_saturate};
+pub use calling::{Caller, make_calls};
 pub use choose::{
-    Call, Instead, WATCHED, any, any_helper, calls, instead_of, may_be_helped, may_have_work,
-    others_wait, to_call, to_help, to_watch, wants_help,
+    Call, Instead, WATCHED, any, any_helper, calls, instead_of, may_be_helped, others_wait,
+    to_call, to_visit, to_watch, wants_help,
 };
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};

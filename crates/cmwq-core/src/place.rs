@@ -15,6 +15,15 @@ pub use kind::{PoolAttrs, PoolKind, QueueKind, StandIn};
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
 pub use rescan::{RESCAN_EVERY_NS, Rescan};
 
+/// The CPU for an item that is queued for a node with these CPUs, by a caller on `here`. `None`:
+/// the node has none.
+///
+/// KERNEL: `workqueue_select_cpu_near` — same.
+#[must_use]
+pub fn cpu_of_node(here: Option<u32>, cpus: impl Iterator<Item = u32> + Clone) -> Option<u32> {
+    here.filter(|here| cpus.clone().any(|cpu| cpu == *here)).or_else(|| cpus.min())
+}
+
 /// Which of the `nr_here` present CPUs, counted from 0, stands in for CPU number `index`, which has
 /// gone: items that are queued for that CPU on a managed queue go to the stand-in, as do items of
 /// callers that run there. Different CPUs get different stand-ins, as far as possible. `None`: no

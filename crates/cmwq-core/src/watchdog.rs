@@ -15,8 +15,13 @@
 //! Why: docs/decisions/watchdog-counts.md
 
 use alloc::collections::BTreeMap;
+use core::mem;
 
 use crate::ids::Nanos;
+
+mod circles;
+
+pub use circles::{ItemWait, WaitFor, circles};
 
 /// The threshold unless another one is asked for: 30 s. KERNEL: `wq_watchdog_thresh` — same.
 pub const WATCHDOG_THRESH_NS: Nanos = 30_000_000_000;
@@ -40,6 +45,9 @@ pub struct Watchdog<K> {
     nr_reports: u32,
     /// Another look follows.
     is_to_look: bool,
+    /// When this look began, and the one before.
+    began: Nanos,
+    began_before: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +91,8 @@ impl<K: Ord + Copy> Watchdog<K> {
             longest: 0,
             nr_reports: 0,
             is_to_look: false,
+            began: 0,
+            began_before: 0,
         }
     }
 
@@ -122,6 +132,7 @@ impl<K: Ord + Copy> Watchdog<K> {
         }
         self.time += passed.min(interval);
         self.looked_at = Some(now);
+        self.began_before = mem::replace(&mut self.began, now);
         self.look += 1;
         self.longest = 0;
         self.is_to_look = false;
@@ -133,9 +144,40 @@ impl<K: Ord + Copy> Watchdog<K> {
         self.is_to_look = true;
     }
 
-    /// Work waits in `key`, whose progress so far is `progress`. `excused`: the watchdog was
-    /// touched on its account since the last look. `Some(time)`: there has been no progress for
-    /// `time`, which is to be reported now; once per threshold.
+    /// Whether the watchdog was touched since the last look began, so that what it looks at is
+    /// excused. `on_its_cpu`: when that was on account of a pool's only CPU; `None`: the pool has
+    /// several, or it is no pool. `on_any`: on any account.
+    ///
+    /// KERNEL: `wq_watchdog_timer_fn` — same.
+    #[must_use]
+    pub fn excuses(&self, on_its_cpu: Option<Nanos>, on_any: Nanos) -> bool {
+        on_its_cpu.unwrap_or(on_any) > self.began_before
+    }
+
+    /// A queue has items that wait for a slot: as [`see`](Self::see). Nothing starts in one that is
+    /// frozen, and that is meant; its measure begins when it is thawed.
+    #[must_use]
+    pub fn see_queue(
+        &mut self,
+        key: K,
+        is_frozen: bool,
+        progress: impl FnOnce() -> u64,
+        excused: bool,
+    ) -> Option<Nanos> {
+        if is_frozen { None } else { self.see(key, progress(), excused) }
+    }
+
+    /// Items wait for each other in the circle `key`, which is known by the first of their waits:
+    /// as [`see`](Self::see). Nothing of it makes progress.
+    #[must_use]
+    pub fn see_circle(&mut self, key: K, excused: bool) -> Option<Nanos> {
+        self.see(key, 0, excused)
+    }
+
+    /// Work waits in `key`, whose progress so far is `progress`. `excused`: see
+    /// [`excuses`](Self::excuses). `Some(time)`: there has been no progress for `time`, which is to
+    /// be reported now; once per threshold. What has got the name of something that has gone is to
+    /// have another key.
     #[must_use]
     pub fn see(&mut self, key: K, progress: u64, excused: bool) -> Option<Nanos> {
         let (time, look) = (self.time, self.look);

@@ -306,7 +306,7 @@ impl Value {
         self.op(queue.is_alive);
         self.bytes.push(queue.closed.bits() as u8);
         self.bytes.push(queue.lock.map_or(0xff, |tid| tid as u8));
-        self.bytes.push(queue.countdown as u8);
+        self.bytes.push(queue.countdown.get() as u8);
         let slots: Vec<_> = queue.slots.iter().map(|&link| queue.made[link]).collect();
         self.refs(&slots);
         self.pwqs(&queue.pwqs);

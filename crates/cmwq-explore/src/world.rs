@@ -13,6 +13,7 @@
 //! | `running_here` | an item that is run in place of waiting for it |
 //! | `queues` | flushes, attributes, destroying |
 
+use std::cell::Cell;
 use std::mem;
 use std::ops::DerefMut;
 use std::sync::atomic::AtomicU64;
@@ -105,7 +106,7 @@ pub(crate) struct Queue {
     pub(crate) pwqs: Pwqs,
     pub(crate) books: FlushState<u8>,
     /// Pwqs that will report, and one for the starter.
-    pub(crate) countdown: u32,
+    pub(crate) countdown: Cell<u32>,
     /// Who holds the queue's lock (WQ) from step to step.
     pub(crate) lock: Option<Tid>,
     pub(crate) node: Option<Arc<NodeLimit<Memory>>>,
@@ -375,7 +376,7 @@ impl Queue {
             made: Vec::new(),
             pwqs: Pwqs::new(),
             books: FlushState::new(),
-            countdown: 0,
+            countdown: Cell::new(0),
             lock: None,
             node: node.map(|max| Arc::new(NodeLimit::new(max, Memory::default()))),
             max_active: if node.is_some() { u32::MAX } else { max_active },

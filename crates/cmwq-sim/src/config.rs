@@ -4,6 +4,7 @@
 use cmwq_core::consts;
 pub use cmwq_core::detect::TickRole;
 use cmwq_core::detect::hogs::HOG_THRESH_NS;
+use cmwq_core::place::QueueKind;
 
 use crate::Nanos;
 use crate::names::named;
@@ -17,8 +18,10 @@ pub struct Config {
     pub seed: u64,
     /// The virtual machine: 1 to [`MAX_CPUS`](crate::scenario::MAX_CPUS) CPUs.
     pub shape: Shape,
-    /// The pods of unbound and managed queues that name no scope.
+    /// The pods of unbound queues that name no scope.
     pub scope: Scope,
+    /// The pods of managed queues that name no scope.
+    pub managed_scope: Scope,
     /// What things cost.
     pub costs: Costs,
     /// How blocking workers are noticed.
@@ -267,13 +270,15 @@ named! {
 }
 
 impl Config {
-    /// A machine of `cpus` CPUs in one pod, on which nothing costs anything and nothing goes wrong.
+    /// A machine of `cpus` CPUs that share a cache, on which nothing costs anything and nothing
+    /// goes wrong.
     #[must_use]
     pub fn exact(cpus: u32) -> Self {
         Self {
             seed: 0,
             shape: Shape::Pods { cpus: cpus.max(1), pod_cpus: cpus.max(1), node_pods: 1 },
-            scope: Scope::Cache,
+            scope: Scope::usual(QueueKind::Unbound),
+            managed_scope: Scope::usual(QueueKind::Managed),
             costs: Costs::default(),
             detect: Detect::default(),
             faults: Faults::default(),

@@ -55,7 +55,7 @@ pub(crate) use issuing::{Issuers, Traffic};
 use learning::Marks;
 use rescuing::Rescuer;
 use waiting::{Flush, Wait, Waiter};
-use watchdog::StallWatchdog;
+use watchdog::{Awaits, StallWatchdog};
 
 /// Things that happen at a time.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +176,8 @@ pub(crate) struct Thread {
     pub(crate) token: bool,
     /// The flush of a queue for which it waits.
     pub(crate) flush: Option<usize>,
+    /// What its item waits for, if the watchdog is to know.
+    awaits: Option<Awaits>,
     role: Role,
     pub(crate) hog: HogWatch,
     looked: Looked,
@@ -486,6 +488,7 @@ impl<'a> Engine<'a> {
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,
+            awaits: None,
             role: Role::Worker,
             hog: HogWatch::default(),
             looked: Looked::default(),

@@ -114,6 +114,8 @@ pub enum What {
     Stalled(PoolNo, Nanos),
     /// It said the same of a queue whose items wait for a slot.
     QueueStalled(QueueId, Nanos),
+    /// It said the same of items that wait for each other in a circle, this one for longest.
+    CircleStalled(ItemId, Nanos),
     /// The queue has a rescuer, which will be called by that number.
     RescuerMade(QueueId, WorkerNo),
     /// A queue leads to a pool that is closed while no queue does.
@@ -124,6 +126,8 @@ pub enum What {
     RestBegan(GroupNo),
     /// It has.
     RestEnded(GroupNo),
+    /// It was frozen, or thawed.
+    Frozen(QueueId, bool),
     /// Its attributes were changed.
     AttrsSet(QueueId, Attrs),
     /// Somebody drops the queue: callers from outside are refused from now on.

@@ -146,6 +146,13 @@ pub enum Op {
         /// The new limit.
         max_active: u32,
     },
+    /// Freeze a queue, or thaw it. From outside only.
+    SetFrozen {
+        /// Which queue.
+        queue: QueueId,
+        /// Whether it starts nothing from now on.
+        is_frozen: bool,
+    },
     /// A CPU goes offline, unless it is the last one.
     Offline(u32),
     /// It comes back.

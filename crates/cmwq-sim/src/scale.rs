@@ -12,6 +12,8 @@
 use std::sync::Arc;
 
 use crate::Nanos;
+use cmwq_core::place::QueueKind;
+
 use crate::config::{Config, Costs, Detect, Hotplug, TickRole};
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
@@ -93,7 +95,8 @@ fn queue(number: usize, scope: Option<Scope>) -> QueueSpec {
         flags = flags.with(Flag::Highpri);
     }
     let max_active = if has_pods && number.is_multiple_of(3) { 16 } else { 0 };
-    let scope = has_pods.then(|| scope.unwrap_or(in_turn));
+    let takes = |it: &Scope| kind != Flag::Managed || QueueKind::Managed.takes_scope(it.in_core());
+    let scope = Some(scope.unwrap_or(in_turn)).filter(|it| has_pods && takes(it));
     QueueSpec { name: format!("q{number}"), flags, max_active, scope }
 }
 
@@ -108,7 +111,8 @@ fn cpu_for(rng: &mut Rng, queue: usize, cpus: u32) -> Option<u32> {
     Some(((first + rng.below(nr)) % u64::from(cpus)) as u32)
 }
 
-/// A large load. `scope`: that of all unbound and managed queues; `None`: they have each in turn.
+/// A large load. `scope`: that of all unbound queues, and of managed ones if they can have it;
+/// `None`: they have each in turn.
 #[must_use]
 pub fn plan(seed: u64, size: Size, scope: Option<Scope>) -> Plan {
     let mut rng = Rng::new(seed).fork(10);

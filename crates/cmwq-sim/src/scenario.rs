@@ -35,8 +35,9 @@ pub struct QueueSpec {
     pub flags: Flags,
     /// Its limit; 0 means the default.
     pub max_active: u32,
-    /// Which CPUs one pool of it serves, if it is unbound or managed; `None`: the machine's
-    /// default.
+    /// Which CPUs one pool of it serves, if it is unbound or managed; `None`: the run's default. A
+    /// managed queue may have one here that no queue of a process can have, to see what that would
+    /// be like.
     pub scope: Option<Scope>,
 }
 

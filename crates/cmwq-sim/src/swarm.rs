@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
 use cmwq_core::consts;
+use cmwq_core::place::QueueKind;
 
 use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, TickRole};
 use crate::parse_error::ParseError;
@@ -144,7 +145,7 @@ pub struct Options {
     pub queues: Option<usize>,
     /// The virtual machine; goes before `cpus`.
     pub shape: Option<Shape>,
-    /// The pods of all unbound and managed queues.
+    /// The pods of all unbound queues, and of managed ones if they can have such.
     pub scope: Option<Scope>,
     /// CPUs leave and come back, whether the seed wants it or not.
     pub hotplug: bool,
@@ -303,7 +304,6 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         rest: 0,
     };
     let latency = |rng: &mut Rng| if has(Fault::Late) { rng.magnitude(1, 100 * US) } else { 0 };
-    // Pods of one CPU are what the runtime makes of managed queues; the others are as interesting.
     let pod_cpus = if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 };
     let node_pods = rng.between(1, 3) as u32;
     // What was added later draws from a stream of its own: seeds keep what else they stand for.
@@ -311,6 +311,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     let shape = draw_shape(&mut later, options);
     let shape = shape.unwrap_or(Shape::Pods { cpus, pod_cpus, node_pods });
     let scope = draw_scope(&mut later, options);
+    let managed_scope = draw_managed_scope(&mut root.fork(10), options);
     let storms = later.chance(350_000) && options.faults.has(Fault::Hotplug);
     let hotplug = draw_hotplug(&mut later, shape);
     let has_long_items = later.chance(350_000);
@@ -327,6 +328,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         calm_claims,
         shape,
         scope,
+        managed_scope,
         hotplug: (storms || options.hotplug).then_some(hotplug),
         costs: Costs { rest, ..costs },
         has_long_items,
@@ -365,7 +367,17 @@ fn draw_shape(rng: &mut Rng, options: &Options) -> Option<Shape> {
 fn draw_scope(rng: &mut Rng, options: &Options) -> Scope {
     let (scope, _) = *rng.pick(&Scope::ALL);
     let is_wanted = rng.chance(300_000);
-    options.scope.unwrap_or(if is_wanted { scope } else { Scope::Cache })
+    options.scope.unwrap_or(if is_wanted { scope } else { Scope::usual(QueueKind::Unbound) })
+}
+
+/// One that managed queues can have.
+fn draw_managed_scope(rng: &mut Rng, options: &Options) -> Scope {
+    let takes = |scope: &Scope| QueueKind::Managed.takes_scope(scope.in_core());
+    let all: Vec<_> = Scope::ALL.into_iter().map(|(scope, _)| scope).filter(takes).collect();
+    let drawn = *rng.pick(&all);
+    let usual = Scope::usual(QueueKind::Managed);
+    let scope = if rng.chance(500_000) { drawn } else { usual };
+    options.scope.filter(takes).unwrap_or(scope)
 }
 
 fn draw_hotplug(rng: &mut Rng, shape: Shape) -> Hotplug {
@@ -425,7 +437,7 @@ fn with_long_outage(mut config: Config, plan: &Plan, rng: &mut Rng) -> Config {
 /// runtime.
 fn with_tick_if_needed(mut config: Config, plan: &Plan, rng: &mut Rng) -> Config {
     let has_pods = |queue: &crate::scenario::QueueSpec| {
-        let scope = queue.scope.unwrap_or(config.scope);
+        let scope = queue.scope.unwrap_or(config.managed_scope);
         queue.flags.has(crate::scenario::Flag::Managed) && config.shape.pods(scope).len() > 1
     };
     let pods_help = plan.queues.iter().any(has_pods);

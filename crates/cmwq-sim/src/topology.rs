@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use cmwq_core::place::{self, SHARD_CORES};
+use cmwq_core::place::{self, QueueKind, SHARD_CORES};
 
 use crate::names::named;
 use crate::parse_error::ParseError;
@@ -18,7 +18,7 @@ use crate::scenario::MAX_CPUS;
 named! {
     /// How far apart the CPUs may be that one pool of an unbound queue serves (`wq_affn_scope`),
     /// from the narrowest to the widest, with the kernel's names.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Scope: "scope" {
         /// Each CPU by itself.
         Cpu = "cpu",
@@ -27,7 +27,6 @@ named! {
         /// A part of the cores that share a last-level cache: about [`SHARD_CORES`] of them.
         CacheShard = "cache_shard",
         /// The CPUs that share a last-level cache.
-        #[default]
         Cache = "cache",
         /// The CPUs of a NUMA node.
         Numa = "numa",
@@ -37,8 +36,21 @@ named! {
 }
 
 impl Scope {
+    /// That of queues of a kind which name none.
+    #[must_use]
+    pub const fn usual(kind: QueueKind) -> Self {
+        match kind.default_scope() {
+            place::Scope::Cpu => Self::Cpu,
+            place::Scope::Smt => Self::Smt,
+            place::Scope::CacheShard(_) => Self::CacheShard,
+            place::Scope::Cache => Self::Cache,
+            place::Scope::Numa => Self::Numa,
+            place::Scope::System => Self::System,
+        }
+    }
+
     /// What it is to the core.
-    const fn in_core(self) -> place::Scope {
+    pub(crate) const fn in_core(self) -> place::Scope {
         match self {
             Self::Cpu => place::Scope::Cpu,
             Self::Smt => place::Scope::Smt,

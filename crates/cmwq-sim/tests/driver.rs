@@ -313,6 +313,33 @@ fn per_cpu_work_stays_where_it_was_queued() {
     assert!(timeline.events.iter().all(|e| e.cpu == 1));
 }
 
+/// As in the runtime.
+#[test]
+fn pods_are_cpus_of_managed_queues_and_parts_of_a_cache_of_unbound_ones() {
+    const CPUS: u32 = 16;
+    let nr_pools = |kind, scope| {
+        let flags = Flags::NONE.with(kind);
+        let item = |_| Item { queue: 0, ops: [Op::Burn(US)].into(), nr_queueings: 0 };
+        let call = |cpu| {
+            let op = Op::Queue { item: cpu as usize, cpu: Some(cpu) };
+            Call { at: MS, op }
+        };
+        let plan = Plan {
+            queues: vec![QueueSpec { name: "q".into(), flags, scope, ..QueueSpec::default() }],
+            items: (0..CPUS).map(item).collect(),
+            calls: (0..CPUS).map(call).collect(),
+            ..Plan::default()
+        };
+        let outcome = simulate(&plan, &Config::exact(CPUS));
+        assert_eq!(outcome.violation, None);
+        outcome.stats.pools
+    };
+    assert_eq!(nr_pools(Flag::Managed, None), CPUS.into());
+    assert_eq!(nr_pools(Flag::Managed, Some(Scope::System)), 1);
+    assert_eq!(nr_pools(Flag::Unbound, None), 2, "of 8 cores each");
+    assert_eq!(nr_pools(Flag::Unbound, Some(Scope::Cache)), 1);
+}
+
 #[test]
 fn unbound_work_starts_at_once() {
     let works: Vec<(u32, u64, &[Step])> = (0..50).map(|_| (0, 0, NAP)).collect();

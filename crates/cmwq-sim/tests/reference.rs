@@ -47,7 +47,7 @@ fn random_plans_do_what_the_model_says() {
 
 // ---- plans
 
-/// Flags, `max_active`, scope (the machine is one pod, if nothing else is said).
+/// Flags, `max_active`, scope (of unbound queues the machine is one pod, if nothing else is said).
 type Kind = (&'static [Flag], u32, Option<Scope>);
 
 const KINDS: [Kind; 7] = [
@@ -58,7 +58,7 @@ const KINDS: [Kind; 7] = [
     (&[Flag::Unbound], 2, None),
     // Pods that share a limit.
     (&[Flag::Unbound], 2, Some(Scope::Cpu)),
-    (&[Flag::Managed], 1, None),
+    (&[Flag::Managed], 1, Some(Scope::System)),
 ];
 
 /// What seed `seed` does.

@@ -1,6 +1,6 @@
 //! Rescuers on virtual time. Every expected time is worked out by hand.
 
-use cmwq_sim::config::{Faults, Sabotage};
+use cmwq_sim::config::{Costs, Faults, Sabotage};
 use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Attrs, Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
@@ -117,6 +117,23 @@ fn what_a_rescuer_queues_is_called_for_in_time() {
     let outcome = simulate(&plan, &config);
     assert_eq!(outcome.violation, None);
     assert_eq!(starts(&outcome), [(0, 10 * MS), (1, 10 * MS), (2, 320 * MS)]);
+}
+
+/// Its last item is done at 13 ms. The rescuer tells that, and is back for the lock a while later.
+#[test]
+fn a_queue_goes_when_its_rescuer_has_left() {
+    let ops: &[Op] = &[Op::Burn(3 * MS)];
+    let mut plan = plan(vec![queue("q", &[Flag::Percpu, Flag::MemReclaim])], &[(0, 0, 0, ops)]);
+    plan.calls.push(Call { at: 11 * MS, op: Op::DropQueue(0) });
+    let config = Config { costs: Costs { rest: 45_000, ..Costs::default() }, ..outage(1, 0) };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    let when = |is: fn(&What) -> bool| {
+        outcome.events.iter().find(|event| is(&event.what)).map(|event| event.t)
+    };
+    let left = when(|what| matches!(what, What::RestEnded(_)));
+    assert!(left > Some(13 * MS), "{left:?}");
+    assert_eq!(when(|what| matches!(what, What::QueueGone(_))), left);
 }
 
 #[test]

@@ -37,6 +37,15 @@ fn check_seeds(seeds: std::ops::Range<u64>, options: &Options) {
     }
 }
 
+/// As [`check_seeds`], of a seed that was found when managed and unbound queues had pods by caches.
+#[track_caller]
+fn check_where_pods_are_caches(seed: u64, options: Options) {
+    let Report { plan, mut config, .. } =
+        run_seed(seed, &Options { scope: Some(Scope::Cache), ..options });
+    config.managed_scope = Scope::Cache;
+    assert_eq!(simulate(&plan, &config).violation, None, "seed {seed}");
+}
+
 #[test]
 fn a_thousand_seeds_with_faults() {
     check_seeds(0..1_000, &Options::default());
@@ -62,21 +71,21 @@ fn seeds_without_reports() {
 /// Threads of high priority overtake those that have just been woken on their CPU.
 #[test]
 fn a_seed_in_which_many_flushers_wake_at_once() {
-    check_seeds(604..605, &Options { faults: FaultSet::NONE, ..Options::default() });
+    check_where_pods_are_caches(604, Options { faults: FaultSet::NONE, ..Options::default() });
 }
 
 /// A worker that is found while its pool wants such workers to stay, and then waits again for a
 /// shorter time than it takes to be found.
 #[test]
 fn a_seed_in_which_who_was_left_bound_waits_again() {
-    check_seeds(82_078..82_079, &Options::default());
+    check_where_pods_are_caches(82_078, Options::default());
 }
 
 /// Each is an occasion to look at the board.
 #[test]
 fn a_seed_in_which_cpus_leave_and_return_all_the_time() {
     let options = Options { cpus: Some(2), queues: Some(1), ..Options::default() };
-    check_seeds(2_259..2_260, &options);
+    check_where_pods_are_caches(2_259, options);
 }
 
 /// One queue of each kind in turn gets all the load of a small machine.

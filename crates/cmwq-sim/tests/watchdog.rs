@@ -65,6 +65,65 @@ fn a_hog_that_has_the_only_slot_is_reported_likewise() {
     assert_eq!(of_pools.count(), 0);
 }
 
+/// It looks at queues with items that wait for a slot; but these have none on purpose.
+#[test]
+fn a_frozen_queue_is_not_reported() {
+    for kind in [Flag::Percpu, Flag::Unbound] {
+        let flags = [kind].into_iter().collect();
+        let queue = QueueSpec { name: "q".into(), flags, ..QueueSpec::default() };
+        let set_frozen = |is_frozen| Op::SetFrozen { queue: 0, is_frozen };
+        let plan = Plan {
+            queues: vec![queue],
+            items: vec![Item { queue: 0, ops: [Op::Burn(MS)].into(), ..Item::default() }],
+            calls: vec![
+                Call { at: 0, op: set_frozen(true) },
+                Call { at: 0, op: Op::Queue { item: 0, cpu: Some(0) } },
+                Call { at: 200 * MS, op: set_frozen(false) },
+            ],
+            ..Plan::default()
+        };
+        let outcome = simulate(&plan, &config(40));
+        assert_eq!(said(&outcome), [], "{kind}");
+        let started = |event: &&cmwq_sim::event::Event| matches!(event.what, What::Started(..));
+        let started = outcome.events.iter().find(started).expect("it is thawed");
+        assert_eq!(started.t, 200 * MS);
+    }
+}
+
+/// One item waits for the other, which waits for the first one's next run. That is behind the
+/// limit, and taken back at 125 ms: so the circle ends.
+#[test]
+fn items_that_wait_for_each_other_are_reported_while_they_do() {
+    let queue = QueueSpec {
+        name: "q".into(),
+        flags: [Flag::Percpu].into_iter().collect(),
+        max_active: 2,
+        ..QueueSpec::default()
+    };
+    let item = |ops: &[Op], nr_queueings| Item { queue: 0, ops: ops.into(), nr_queueings };
+    let of_item = |item| Op::Queue { item, cpu: Some(0) };
+    let plan = Plan {
+        queues: vec![queue],
+        items: vec![
+            item(&[Op::Burn(MS), of_item(0), Op::FlushItem(1)], 1),
+            item(&[Op::FlushItem(0)], 0),
+        ],
+        calls: vec![
+            Call { at: 0, op: of_item(0) },
+            Call { at: 0, op: of_item(1) },
+            Call { at: 125 * MS, op: Op::Cancel(0) },
+        ],
+        ..Plan::default()
+    };
+    let outcome = simulate(&plan, &config(40));
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    let told = outcome.events.iter().filter_map(|event| match event.what {
+        What::CircleStalled(item, time) => Some((event.t / MS, item, time / MS)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(50, 0, 40), (90, 0, 80)]);
+}
+
 #[test]
 fn items_that_start_in_time_are_not_reported() {
     assert_eq!(said(&burn(&[39, 39, 39, 39, 39, 39], &config(40))), []);

@@ -69,9 +69,26 @@ pub fn others_wait<B: Board>(board: &B, me: usize) -> bool {
     any(board, Set::Backlog) && Nearest::new(board, Set::Backlog, me).next().is_some()
 }
 
-/// The pods that `me`, which has nothing to do, should visit until one has work for it.
+/// The pools that `me`, which has nothing to do, visits until one has
+/// [work for it](crate::PoolState::has_backlog): of pods that may have such. `pool`: the pool of a
+/// pod, if it has one; `inbox_is_empty`: whether nothing was pushed there.
 #[inline]
-pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
+pub fn to_visit<B: Board, P>(
+    board: &B,
+    me: usize,
+    pool: impl Fn(usize) -> Option<P>,
+    inbox_is_empty: impl Fn(&P) -> bool,
+) -> impl Iterator<Item = P> {
+    to_help(board, me).filter_map(move |pod| {
+        let it = pool(pod)?;
+        // A saturated pool does not know what is in its inbox.
+        (wants_help(board, pod) || !inbox_is_empty(&it)).then_some(it)
+    })
+}
+
+/// The pods that `me`, which has nothing to do, might help.
+#[inline]
+pub(crate) fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     let found = Nearest::new(board, Set::Backlog, me);
     let tries = if may_be_wanted(board, me) { TRIES } else { 0 };
     found.chain(Nearest::new(board, Set::Saturated, me)).take(tries)
@@ -87,14 +104,6 @@ fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
         board.word(set, position.word) & !position.mask() != 0
             || (0..nr_summaries).any(|at| board.summary(set, at) != 0)
     })
-}
-
-/// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: the pool
-/// itself knows of work. A saturated pool does not know what is in its inbox.
-#[inline]
-#[must_use]
-pub const fn may_have_work(has_backlog: bool, inbox_is_empty: bool) -> bool {
-    has_backlog || !inbox_is_empty
 }
 
 /// Which pod is called to help.

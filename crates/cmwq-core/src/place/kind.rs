@@ -1,5 +1,7 @@
 //! Kinds of pools and of queues, and which queues lead where.
 
+use super::{SHARD_CORES, Scope};
+
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolKind {
@@ -111,6 +113,25 @@ impl QueueKind {
             Self::Managed => PoolKind::Managed,
             Self::Unbound | Self::Ordered => PoolKind::Unbound,
         }
+    }
+
+    /// Which CPUs form a pod, if nobody says so.
+    ///
+    /// KERNEL: `wq_affn_dfl` — same, for unbound queues.
+    #[must_use]
+    pub const fn default_scope(self) -> Scope {
+        match self {
+            Self::Percpu | Self::Bh | Self::Managed => Scope::Cpu,
+            Self::Unbound | Self::Ordered => Scope::CacheShard(SHARD_CORES),
+        }
+    }
+
+    /// Whether somebody may say that these CPUs form a pod. A managed pod has either one CPU, whose
+    /// sentinel tells when it idles, or all, and then there is no other pod to help. Whatever is
+    /// said of others, per-CPU queues have a pool for each CPU, and ordered ones one for all.
+    #[must_use]
+    pub const fn takes_scope(self, scope: Scope) -> bool {
+        !matches!(self, Self::Managed) || matches!(scope, Scope::Cpu | Scope::System)
     }
 
     /// Whether one pool serves its items of all CPUs. `names_scope`: it was told which CPUs form a

@@ -1,5 +1,5 @@
-//! Affinity scopes: which CPUs form a pod, whose items one pool serves. Managed queues always use
-//! `Cpu`, whatever the default scope.
+//! Affinity scopes: which CPUs form a pod, whose items one pool serves. The
+//! [kind](super::QueueKind::takes_scope) of a queue says which it may have.
 //!
 //! KERNEL: "Affinity Scopes" in `Documentation/core-api/workqueue.rst`.
 

@@ -452,7 +452,12 @@ impl PoolState {
     ///
     /// KERNEL: `flush_workqueue_prep_pwqs`, one pwq — same.
     #[must_use]
-    pub fn flush_prep(&mut self, pwq: PwqId, flush: Option<u8>, work_color: Option<u8>) -> bool {
+    pub(crate) fn flush_prep(
+        &mut self,
+        pwq: PwqId,
+        flush: Option<u8>,
+        work_color: Option<u8>,
+    ) -> bool {
         self.assert_caught_up();
         self.color_arrived(pwq);
         let p = self.pwq(pwq);

@@ -6,7 +6,7 @@ use crate::limit::Limits;
 use crate::place::usable::{self, Usable};
 use crate::place::{
     Belonging, Cpu, Cpus, OwnCpus, PoolAttrs, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan,
-    SHARD_CORES, Scope, StandIn, concurrency, granted, pod_leaders, stand_in,
+    SHARD_CORES, Scope, StandIn, concurrency, cpu_of_node, granted, pod_leaders, stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -268,4 +268,12 @@ fn limits_of_bh_and_ordered_queues_stay() {
         limits.set_max_active(4000);
         assert_eq!(limits.max_active(), if kind.has_limit() { 2048 } else { before });
     }
+}
+
+#[test]
+fn a_nodes_item_stays_with_its_caller_if_that_is_there() {
+    let cpus = [6, 2, 4];
+    let chosen = |here| cpu_of_node(here, cpus.into_iter());
+    assert_eq!((chosen(Some(4)), chosen(Some(3)), chosen(None)), (Some(4), Some(2), Some(2)));
+    assert_eq!(cpu_of_node(Some(4), [].into_iter()), None);
 }

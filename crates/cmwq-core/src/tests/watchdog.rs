@@ -236,3 +236,28 @@ fn of_many_touches_some_are_noted() {
     assert!(Watchdog::<u32>::notes_touch(1_600, 1_000, 1_001 + interval / 4));
     assert!(!Watchdog::<u32>::notes_touch(1_600, 1_000, 900), "clocks differ");
 }
+
+#[test]
+fn a_touch_since_the_last_look_excuses() {
+    let mut dog = Watchdog::<u32>::new(40);
+    dog.begin(100);
+    dog.begin(110);
+    assert!(dog.excuses(None, 105) && !dog.excuses(None, 100));
+    // A touch of another CPU does not count for a pool that has only one.
+    assert!(!dog.excuses(Some(90), 105) && dog.excuses(Some(101), 105));
+}
+
+#[test]
+fn the_measure_of_a_frozen_queue_begins_when_it_is_thawed() {
+    let mut dog = Watchdog::new(40);
+    let mut said = Vec::new();
+    for look in 0..12 {
+        dog.begin(10 * look);
+        if let Some(time) = dog.see_queue(7, look < 5, || 1, false) {
+            said.push((10 * look, time));
+        }
+        dog.keep_looking();
+        let _ = dog.end(PanicPolicy::default());
+    }
+    assert_eq!(said, [(90, 40)]);
+}

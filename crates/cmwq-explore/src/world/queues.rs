@@ -1,5 +1,6 @@
 //! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
 
+use cmwq_core::flush::{self, PwqsToFlush as _};
 use cmwq_core::{Closed, FlushState, PoolId, PwqRef, Pwqs, Start, Stays};
 
 use super::{At, Micro, Pool, Progress, Tid, Todo, Who, World};
@@ -78,26 +79,15 @@ impl World<'_> {
 
     fn prep_pwqs(&mut self, queue: u8, flush: Option<u8>, color: Option<u8>) -> bool {
         let q = &mut self.queues[usize::from(queue)];
-        if flush.is_some() {
-            assert_eq!(q.countdown, 0, "a flush was started before the end of the last one");
-            q.countdown = 1;
-        }
-        for at in q.pwqs.iter() {
+        flush::prep_pwqs(&q.countdown, &q.pwqs, flush, |at| {
             let pool = &mut self.pools[at.pool.0 as usize];
             if pool.has_inbox {
                 pool.core.call_back();
                 let kick = pool.take_inbox();
                 pool.kick = pool.kick.or(kick);
             }
-            if pool.core.flush_prep(at.pwq, flush, color) {
-                q.countdown += 1;
-            }
-        }
-        if flush.is_none() {
-            return false;
-        }
-        q.countdown -= 1;
-        q.countdown > 0
+            pool.core.flush_arm(at.pwq, flush, color, &q.countdown);
+        })
     }
 
     fn hand_over(&mut self, tid: Tid, queue: u8) {
@@ -119,8 +109,9 @@ impl World<'_> {
     /// One pwq has nothing of the flushed colour left.
     pub(super) fn flush_pwq_done(&mut self, queue: u8) {
         let q = &mut self.queues[usize::from(queue)];
-        q.countdown -= 1;
-        if let Some(first) = q.books.first().filter(|_| q.countdown == 0) {
+        if q.countdown.done()
+            && let Some(first) = q.books.first()
+        {
             self.thread(usize::from(first)).event = true;
         }
     }

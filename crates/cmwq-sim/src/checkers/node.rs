@@ -20,6 +20,7 @@ pub(super) struct Node {
     /// By queue.
     is_ordered: Vec<bool>,
     max_active: Vec<u32>,
+    is_frozen: Vec<bool>,
     /// Goes down with `max_active`, and does not come back.
     min_active: Vec<u32>,
     /// The CPUs that its attributes name.
@@ -39,6 +40,7 @@ impl Node {
             is_ordered: plan.queues.iter().map(is_ordered).collect(),
             min_active: max_active.iter().map(|max| WQ_DFL_MIN_ACTIVE.min(*max)).collect(),
             cpus: vec![None; max_active.len()],
+            is_frozen: vec![false; max_active.len()],
             max_active,
             limits: Vec::new(),
             groups: HashMap::new(),
@@ -80,6 +82,7 @@ impl Checker for Node {
                 self.min_active[gone] = WQ_DFL_MIN_ACTIVE;
                 self.cpus[gone] = None;
             }
+            What::Frozen(queue, is_frozen) => self.is_frozen[queue] = is_frozen,
             What::AttrsSet(queue, attrs) => self.cpus[queue] = attrs.cpus,
             What::LimitSet(group, limit) => *grown(&mut self.limits, group) = limit,
             What::Queued(what, site) => {
@@ -94,6 +97,9 @@ impl Checker for Node {
                 let group = *self.groups.entry((queue, node)).or_insert(site.group);
                 if group != site.group {
                     return Err(format!("queue {queue} has two limits on node {node:?}"));
+                }
+                if self.is_frozen[queue] && limit == 0 {
+                    return Ok(());
                 }
                 let Some(node) = node else {
                     if limit == max {

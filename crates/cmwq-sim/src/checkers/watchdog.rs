@@ -12,6 +12,8 @@ pub(super) struct Watchdog {
     pools: Vec<Pool>,
     /// By queue, when something of it was last started. What has ended is told to the pool later.
     started: Vec<Option<Nanos>>,
+    /// By item, since when its run is blocked.
+    slept: Vec<Option<Nanos>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +25,7 @@ struct Pool {
 
 impl Watchdog {
     pub(super) fn new(thresh: Nanos) -> Self {
-        Self { thresh, pools: Vec::new(), started: Vec::new() }
+        Self { thresh, pools: Vec::new(), started: Vec::new(), slept: Vec::new() }
     }
 }
 
@@ -49,6 +51,18 @@ impl Checker for Watchdog {
                     return Err(format!(
                         "pool {number} is reported for {time} ns, and started something at {:?}",
                         pool.started
+                    ));
+                }
+            }
+            // Who waits has been blocked since.
+            What::Slept(what, _) => *grown(&mut self.slept, what.item) = Some(t),
+            What::Woke(what, _) => *grown(&mut self.slept, what.item) = None,
+            What::CircleStalled(item, time) => {
+                let since = *grown(&mut self.slept, item);
+                if time < thresh || since.is_none_or(|since| t - since < time) {
+                    return Err(format!(
+                        "item {item} is said to have waited in a circle for {time} ns, and sleeps \
+                         since {since:?}"
                     ));
                 }
             }

@@ -28,6 +28,7 @@ impl Engine<'_> {
             }
             Op::Offline(cpu) => _ = self.cpu_leaves(cpu),
             Op::Online(cpu) => self.cpu_returns(cpu),
+            Op::SetFrozen { queue, is_frozen } => self.set_frozen(queue, is_frozen),
             Op::SetAttrs { queue, attrs } => self.set_attrs(queue, attrs),
             Op::DropQueue(queue) => return self.drop_queue(queue, who),
             Op::MakeQueue(queue) => self.make_queue(queue),

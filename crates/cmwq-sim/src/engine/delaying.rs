@@ -1,6 +1,7 @@
 //! Delayed items: one timing wheel for the machine.
 
 use cmwq_core::FIRE_BATCH;
+use cmwq_core::delayed::{self, Destination, Hold};
 
 use super::{Due, Engine};
 use crate::Nanos;
@@ -8,6 +9,7 @@ use crate::agenda::Rank;
 use crate::arena::Arena;
 use crate::config::Sabotage;
 use crate::event::{Queueing, What};
+use crate::places::Kind;
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -112,8 +114,37 @@ impl Engine<'_> {
             if due.is_empty() && budget > 0 {
                 break;
             }
-            due.into_iter().for_each(|item| self.go(item, self.caller_cpu(), None));
+            let goes = |&item: &ItemId| {
+                let (queue, cpu) = (self.plan.items[item].queue, self.items[item].cpu);
+                Destination { queue, cpu, is_held: true }
+            };
+            let ways: Vec<_> =
+                delayed::going_together(&due, goes).map(|items| (goes(&items[0]), items)).collect();
+            for (Destination { queue, cpu, .. }, items) in ways {
+                self.go_together(queue, cpu, items);
+            }
         }
         self.plan_wheel();
+    }
+
+    /// Items go from their timers to their queue, all the same way.
+    fn go_together(&mut self, queue: QueueId, cpu: Option<u32>, items: &[ItemId]) {
+        let here = self.caller_cpu();
+        if self.lets_in(items[0], None) {
+            let link = self.link(queue, cpu.unwrap_or(here));
+            let chosen = self.pools.list[link.pool].read().id();
+            let words: Vec<_> = items.iter().map(|&item| (item, self.arena.word(item))).collect();
+            let is_ordered = self.queues[queue].kind == Kind::Ordered;
+            for (hold, run) in delayed::holds(&words, chosen, is_ordered, |&(_, word)| word) {
+                let run = run.iter().map(|&(item, _)| item);
+                match hold {
+                    Hold::One => self.queue_together(link, run),
+                    Hold::Each => run.for_each(|item| self.queue_claimed(item, cpu, here)),
+                }
+            }
+        } else {
+            items.iter().for_each(|&item| self.cancelled(item, self.arena.word(item)));
+        }
+        items.iter().for_each(|&item| self.timer_is_off(item));
     }
 }

@@ -5,10 +5,11 @@ use std::mem;
 
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 use cmwq_core::detect::hogs::Evidence;
+use cmwq_core::detect::judge::{self, Look};
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::help;
-use cmwq_core::{Finding, Found, Kick, WorkerId, WorkerView};
+use cmwq_core::{Finding, Found, Kick, WorkerId};
 
 use super::{Due, Engine, Mode, Run, Thread};
 use crate::Nanos;
@@ -72,6 +73,38 @@ impl Senses for View<'_> {
 
     fn stood_still(&mut self) -> u32 {
         0
+    }
+}
+
+/// A worker, while it is looked at.
+struct Suspected<'a, 'p> {
+    engine: &'a mut Engine<'p>,
+    tid: Tid,
+    is_process: bool,
+}
+
+impl judge::Suspect for Suspected<'_, '_> {
+    fn is_back(&mut self) -> bool {
+        match self.is_process {
+            true => self.engine.process_is_back(self.tid),
+            false => evidence::is_back(&mut self.engine.view(self.tid)),
+        }
+    }
+
+    fn look(&mut self) -> Seen {
+        let seen = match self.is_process {
+            true => self.engine.look_at_process(self.tid),
+            false => evidence::look(&mut self.engine.view(self.tid), true),
+        };
+        if seen == Seen::Blocked {
+            self.engine.threads[self.tid].hog.slept();
+        }
+        seen
+    }
+
+    /// What a process computes is not its worker's time.
+    fn hogs(&mut self) -> bool {
+        !self.is_process && self.engine.hogs(self.tid)
     }
 }
 
@@ -359,42 +392,20 @@ impl Engine<'_> {
         let mut views = Vec::new();
         let has_processes = core.suspects(|view| views.push(view));
         let it = &self.pools.list[pool];
-        let mut room_for_hogs = it.read().room_for_new_hogs(it.has_short_items);
+        let mut look = Look::begin(it.read().room_for_new_hogs(it.has_short_items));
         self.check_pool(pool);
         let mut findings = Vec::new();
-        for WorkerView { id, seq, sleeping, hog, .. } in views {
-            let Some(tid) = self.pools.list[pool].thread(id) else { continue };
-            if !matches!(self.threads[tid].mode, Mode::Item(_)) || self.threads[tid].seq != seq {
+        for view in views {
+            let Some(tid) = self.pools.list[pool].thread(view.id) else { continue };
+            let is_in_run = self.threads[tid].seq == view.seq;
+            if !matches!(self.threads[tid].mode, Mode::Item(_)) || !is_in_run {
                 continue;
             }
             let is_process = self.is_process(tid);
-            if sleeping {
-                let is_back = if is_process {
-                    self.process_is_back(tid)
-                } else {
-                    evidence::is_back(&mut self.view(tid))
-                };
-                if is_back {
-                    findings.push(Finding::new(id, seq, Found::Back));
-                }
-                continue;
-            }
-            let seen = if is_process {
-                self.look_at_process(tid)
-            } else {
-                evidence::look(&mut self.view(tid), true)
-            };
-            match seen {
-                Seen::Blocked => {
-                    self.threads[tid].hog.slept();
-                    findings.push(Finding::new(id, seq, Found::Blocked));
-                }
-                // What a process computes is not its worker's time.
-                Seen::Running if !hog && !is_process && room_for_hogs > 0 && self.hogs(tid) => {
-                    room_for_hogs -= 1;
-                    findings.push(Finding::new(id, seq, Found::Hog));
-                }
-                Seen::Running | Seen::Unknown => {}
+            let mut finding = Look::expects(&view);
+            let mut suspect = Suspected { engine: self, tid, is_process };
+            if look.judge(&mut finding, view.hog, &mut suspect) {
+                findings.push(finding);
             }
         }
         let has_woken = !findings.is_empty() && self.report_look(pool, &mut findings);

@@ -8,9 +8,36 @@ use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
 use crate::plan::Attrs;
-use cmwq_core::help::{self, Call, Set};
+use cmwq_core::help::{self, Caller};
 use cmwq_core::place::OwnCpus;
 use cmwq_core::{Creator, Kick, Lend};
+
+/// A pod calls others of its priority.
+struct Calling<'a, 'p> {
+    engine: &'a mut Engine<'p>,
+    is_high: bool,
+}
+
+impl Caller for Calling<'_, '_> {
+    type Pool = PoolNo;
+
+    fn pool(&mut self, pod: usize) -> Option<PoolNo> {
+        self.engine.helping.visits += 1;
+        Some(self.engine.pool(PoolKind::Managed(pod as u32), self.is_high))
+    }
+
+    fn caller_computes(&mut self, pool: PoolNo) -> bool {
+        self.engine.pools.list[pool].caller_computes
+    }
+
+    fn call_when_idle(&mut self, pool: PoolNo) {
+        self.engine.call_when_idle(pool);
+    }
+
+    fn call(&mut self, pool: PoolNo) -> bool {
+        self.engine.call_to_help(pool)
+    }
+}
 
 impl Engine<'_> {
     pub(super) fn lends(&self, pool: PoolNo) -> bool {
@@ -52,15 +79,12 @@ impl Engine<'_> {
             return self.walk_pods(me, is_high);
         }
         let board = &self.pools.boards[usize::from(is_high)];
-        let others: Vec<_> = help::to_help(board, me as usize).collect();
-        others.into_iter().find_map(|pod| {
-            let other = self.pools.find(PoolKind::Managed(pod as u32), is_high)?;
-            let is_backlog = self.pools.boards[usize::from(is_high)].has(Set::Backlog, pod as u32);
-            if !help::may_have_work(is_backlog, self.pools.list[other].inbox.is_empty()) {
-                return None;
-            }
+        let pool_of = |pod: usize| self.pools.find(PoolKind::Managed(pod as u32), is_high);
+        let inbox_is_empty = |&pool: &PoolNo| self.pools.list[pool].inbox.is_empty();
+        let pools: Vec<_> = help::to_visit(board, me as usize, pool_of, inbox_is_empty).collect();
+        pools.into_iter().find(|&pool| {
             self.helping.visits += 1;
-            self.has_backlog(other).then_some(other)
+            self.has_backlog(pool)
         })
     }
 
@@ -132,17 +156,8 @@ impl Engine<'_> {
     pub(super) fn call_for_help(&mut self, pool: PoolNo) {
         let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
         let board = &self.pools.boards[usize::from(is_high)];
-        let calls: Vec<Call> = help::to_call(board, me as usize).collect();
-        for call in calls {
-            let (Call::Now(pod) | Call::WhenIdle(pod)) = call;
-            self.helping.visits += 1;
-            let other = self.pool(PoolKind::Managed(pod as u32), is_high);
-            if self.pools.list[other].caller_computes {
-                self.call_when_idle(other);
-            } else if self.call_to_help(other) {
-                return;
-            }
-        }
+        let calls: Vec<_> = help::to_call(board, me as usize).collect();
+        help::make_calls(calls.into_iter(), &mut Calling { engine: self, is_high });
     }
 
     /// As [`call_to_help`](Self::call_to_help), but once its CPU is idle: the CPU's sentinel then

@@ -6,7 +6,7 @@
 
 use std::iter::successors;
 
-use cmwq_core::{Closed, PoolId, PwqRef, Pwqs, Stays};
+use cmwq_core::{Closed, Pauses, PoolId, PwqRef, Pwqs, Stays};
 
 use super::{Due, Engine, Waiter};
 use crate::Nanos;
@@ -15,9 +15,6 @@ use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::places::{Kind, Life, PoolKind};
 use crate::plan::{Attrs, ItemId, Op, QueueId};
-
-/// Pause before a pwq that could not be removed is tried again.
-const REST: Nanos = 10_000;
 
 impl Engine<'_> {
     // ---- owners
@@ -130,11 +127,16 @@ impl Engine<'_> {
 
     fn remove_retired(&mut self, queue: QueueId, at: PwqRef) {
         match self.remove(queue, at) {
-            Ok(()) | Err(Stays::Visited) => {}
-            Err(Stays::AwaitsSlot | Stays::InUse) => {
-                self.agenda.add(self.now + REST, Rank::Wake, Due::Release(queue));
-            }
+            Ok(()) => self.queues[queue].pauses = Pauses::new(),
+            Err(Stays::Visited) => {}
+            Err(Stays::AwaitsSlot | Stays::InUse) => self.try_again(queue, Due::Release(queue)),
         }
+    }
+
+    /// What could not be done with the queue yet is due again after a pause.
+    fn try_again(&mut self, queue: QueueId, due: Due) {
+        let pause = self.queues[queue].pauses.after_failure();
+        self.agenda.add(self.now + pause, Rank::Wake, due);
     }
 
     /// The oldest pwq of an ordered queue may start items.
@@ -179,6 +181,7 @@ impl Engine<'_> {
         }
         let owner = if let Waiter::Owner(owner) = who { Some(owner) } else { None };
         self.queues[queue].life = Life::Dropping(owner);
+        self.queues[queue].pauses = Pauses::new();
         self.note(What::DropBegan(queue));
         // Timers keep a queue in being, so its delayed items are taken back before. Those that are
         // armed from now on are waited for.
@@ -200,7 +203,7 @@ impl Engine<'_> {
         let is_early = self.config.sabotage == Some(Sabotage::DropEarly);
         if self.is_busy(queue) && !is_early {
             if !self.flush_queue(queue, Waiter::Drop(queue)) {
-                self.agenda.add(self.now + REST, Rank::Wake, Due::Drop(queue));
+                self.try_again(queue, Due::Drop(queue));
             }
             return;
         }
@@ -211,12 +214,17 @@ impl Engine<'_> {
             self.queues[queue].awaits_timers = true;
             return;
         }
+        // The rescuer ends its visit first.
+        if self.is_visiting(queue) && !is_early {
+            self.queues[queue].awaits_rescuer = true;
+            return;
+        }
         for at in self.queues[queue].pwqs.iter().collect::<Vec<_>>() {
             // One that stays for now is tried again below.
             let _ = self.remove(queue, at);
         }
         if !self.queues[queue].pwqs.is_empty() {
-            return self.agenda.add(self.now + REST, Rank::Wake, Due::Drop(queue));
+            return self.try_again(queue, Due::Drop(queue));
         }
         self.forget_calls(queue);
         self.queues[queue].life = Life::Gone;

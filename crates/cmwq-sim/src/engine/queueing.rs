@@ -122,6 +122,23 @@ impl Engine<'_> {
         self.kick(link.pool, kick);
     }
 
+    /// Queues items whose `PENDING` the caller owns under one hold of the pool's lock.
+    pub(super) fn queue_together(
+        &mut self,
+        link: Link,
+        items: impl Iterator<Item = ItemId> + Clone,
+    ) {
+        for item in items.clone() {
+            let ticket = self.items[item].pending.unwrap_or_default();
+            let queue = self.plan.items[item].queue;
+            self.note_queued(Queueing { item, ticket, queue }, link);
+        }
+        let core = self.pools.list[link.pool].lock_to_queue();
+        let enqueue = |kick: Kick, item| kick.or(self.arena.enqueue(core, link.pwq, item));
+        let kick = items.fold(Kick::None, enqueue);
+        self.kick(link.pool, kick);
+    }
+
     pub(super) fn new_ticket(&mut self, item: ItemId) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -193,7 +210,7 @@ impl Engine<'_> {
     #[cold]
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
-        let limits = self.queues[queue].limits;
+        let (limits, is_frozen) = (self.queues[queue].limits, self.queues[queue].is_frozen);
         let is_plugged =
             self.queues[queue].pwqs.begins_plugged(self.queues[queue].kind == Kind::Ordered);
         // All pwqs of an ordered queue share one limit.
@@ -204,13 +221,13 @@ impl Engine<'_> {
                 self.shared_limit(queue, node)
             }
             Some(group) => (group, None),
-            None => (self.new_group(limits.own(false)), None),
+            None => (self.new_group(limits.own(is_frozen)), None),
         };
         let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(slots, raised);
         let pwq = self.pools.list[pool].lock_only().add_pwq(config);
-        let limit = limits.own(false);
+        let limit = limits.own(is_frozen);
         queue.add_link(Link { pool, pwq, group, limit });
         let link = queue.link(pool).expect("just added");
         let number = queue.key.0 as QueueId;
@@ -353,6 +370,15 @@ impl Engine<'_> {
         self.split_limit(queue, false);
     }
 
+    /// KERNEL: `freeze_workqueues_begin`, `thaw_workqueues` — same, for one queue.
+    pub(super) fn set_frozen(&mut self, queue: QueueId, is_frozen: bool) {
+        self.queues[queue].is_frozen = is_frozen;
+        self.note(What::Frozen(queue, is_frozen));
+        self.split_limit(queue, false);
+        // The watchdog does not watch it while it is frozen.
+        self.something_waits();
+    }
+
     /// CPUs or the queue's attributes have changed.
     pub(super) fn follow_cpus(&mut self, queue: QueueId) {
         if self.queues[queue].limits.follow_cpus()
@@ -365,10 +391,10 @@ impl Engine<'_> {
     /// Gives every pwq and node of the queue its part of the limit. `only_changes`: leaves
     /// unchanged parts alone.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
-        let limits = self.queues[queue].limits;
+        let (limits, is_frozen) = (self.queues[queue].limits, self.queues[queue].is_frozen);
         let nr_own = if limits.are_shared() { 0 } else { self.queues[queue].links.len() };
         for index in 0..nr_own {
-            let (link, own) = (self.queues[queue].links[index], limits.own(false));
+            let (link, own) = (self.queues[queue].links[index], limits.own(is_frozen));
             if only_changes && own == link.limit {
                 continue;
             }

@@ -133,6 +133,9 @@ impl Engine<'_> {
         if at.is_some_and(has_drained) && self.config.sabotage != Some(Sabotage::LeaveDrained) {
             self.release(queue);
         }
+        if std::mem::take(&mut self.queues[queue].awaits_rescuer) {
+            self.agenda.add(self.now, Rank::Wake, Due::Drop(queue));
+        }
         self.rest(index)
     }
 
@@ -141,6 +144,11 @@ impl Engine<'_> {
         self.threads[self.rescuers[index].tid].is_parked = true;
         self.agenda.add(self.now, Rank::Wake, Due::Rescuer(index));
         Turn::Off
+    }
+
+    /// Whether the queue's rescuer is at a pool.
+    pub(super) fn is_visiting(&self, queue: QueueId) -> bool {
+        self.rescuers.iter().any(|it| it.queue == queue && it.visit.is_some())
     }
 
     /// The queue has gone: forgets the calls for its items.

@@ -1,12 +1,17 @@
 //! Waiting for items and for queues.
 
+use std::cell::Cell;
+
+use cmwq_core::Pwqs;
+use cmwq_core::flush::{self, PwqsToFlush as _};
+
 use super::{Due, Engine};
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{Queueing, What};
 use crate::grown::grown;
 use crate::machine::Tid;
-use crate::places::{Link, Pool, Queue};
+use crate::places::{Pool, Queue};
 use crate::plan::{ItemId, QueueId};
 
 /// A thread that waits.
@@ -36,23 +41,16 @@ pub(crate) struct Flush {
     who: Waiter,
 }
 
-/// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs`: the count belongs to the first
-/// flusher, so a call that only changes colours must not touch it.
+/// Arms the queue's pwqs.
 fn prep_pwqs(
     pools: &mut [Pool],
-    links: &[Link],
-    nr_to_flush: &mut u32,
+    (count, pwqs): (&Cell<u32>, &Pwqs),
     flush: Option<u8>,
     color: Option<u8>,
 ) -> bool {
-    let mut nr_armed = 0;
-    for link in links {
-        nr_armed += u32::from(pools[link.pool].lock_unlisted().flush_prep(link.pwq, flush, color));
-    }
-    if flush.is_some() {
-        *nr_to_flush = nr_armed;
-    }
-    nr_armed > 0
+    flush::prep_pwqs(count, pwqs, flush, |at| {
+        pools[at.pool.0 as usize].lock_unlisted().flush_arm(at.pwq, flush, color, count);
+    })
 }
 
 impl Engine<'_> {
@@ -119,10 +117,9 @@ impl Engine<'_> {
             self.flush_ended(me);
             return false;
         }
-        let Queue { flush, links, nr_pwqs_to_flush, .. } = &mut self.queues[queue];
-        let pools = &mut self.pools.list;
-        let start = flush
-            .start(me, &mut |flush, color| prep_pwqs(pools, links, nr_pwqs_to_flush, flush, color));
+        let Queue { flush, pwqs, pwqs_to_flush, .. } = &mut self.queues[queue];
+        let (pools, all) = (&mut self.pools.list, (&*pwqs_to_flush, &*pwqs));
+        let start = flush.start(me, &mut |flush, color| prep_pwqs(pools, all, flush, color));
         self.drop_locks(queue);
         if start == cmwq_core::Start::Done {
             self.flush_ended(me);
@@ -136,9 +133,8 @@ impl Engine<'_> {
 
     /// One pwq has no item of the flushed colour left.
     pub(super) fn flush_pwq_done(&mut self, queue: QueueId) {
-        let queue = &mut self.queues[queue];
-        queue.nr_pwqs_to_flush -= 1;
-        if queue.nr_pwqs_to_flush == 0
+        let queue = &self.queues[queue];
+        if queue.pwqs_to_flush.done()
             && let Some(first) = queue.flush.first()
         {
             self.wake_flusher(first);
@@ -157,6 +153,7 @@ impl Engine<'_> {
 
     /// The worker that waited for a flush has a CPU again.
     pub(super) fn after_wait(&mut self, tid: Tid) {
+        self.threads[tid].awaits = None;
         if let Some(flush) = self.threads[tid].flush.take() {
             self.flusher_continues(flush);
         }
@@ -183,13 +180,12 @@ impl Engine<'_> {
         if !self.queues[queue].flush.is_first(me) {
             return;
         }
-        let Queue { flush, links, nr_pwqs_to_flush, .. } = &mut self.queues[queue];
-        let pools = &mut self.pools.list;
+        let Queue { flush, pwqs, pwqs_to_flush, .. } = &mut self.queues[queue];
+        let (pools, all) = (&mut self.pools.list, (&*pwqs_to_flush, &*pwqs));
         let mut done = Vec::new();
-        flush.cascade(
-            &mut |flush, color| prep_pwqs(pools, links, nr_pwqs_to_flush, flush, color),
-            |flusher| done.push(flusher),
-        );
+        flush.cascade(&mut |flush, color| prep_pwqs(pools, all, flush, color), |flusher| {
+            done.push(flusher)
+        });
         self.drop_locks(queue);
         for flusher in done {
             self.wake_flusher(flusher);

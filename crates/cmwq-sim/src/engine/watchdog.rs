@@ -1,23 +1,36 @@
 //! The stall watchdog: looks at what waits at intervals while something does. As the runtime's: at
-//! pools where work waits for a worker, and at queues with items that wait for a slot. Nobody
-//! touches it, and it knows no circles of items that wait for each other.
+//! pools where work waits for a worker, at queues with items that wait for a slot, and at items
+//! that wait for each other. Nobody touches it.
 
 use std::collections::BTreeSet;
 
+use cmwq_core::watchdog::{ItemWait, WaitFor, circles};
 use cmwq_core::{PanicPolicy, Watchdog};
 
-use super::{Due, Engine};
+use super::{Due, Engine, Mode};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
-use crate::plan::QueueId;
+use crate::machine::Tid;
+use crate::plan::{ItemId, Op, QueueId};
 
 /// What can stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Pool(PoolNo),
-    Queue(QueueId),
+    /// With the number of times that it was made.
+    Queue(QueueId, u32),
+    /// By the first of its waits.
+    Circle(u64),
+}
+
+/// An item's wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Awaits {
+    /// Numbers the waits.
+    id: u64,
+    what: WaitFor<ItemId>,
 }
 
 /// The watchdog of a run.
@@ -25,20 +38,41 @@ enum Spot {
 pub(super) struct StallWatchdog {
     core: Watchdog<Spot>,
     is_armed: bool,
+    /// How many items have begun to wait.
+    nr_waits: u64,
 }
 
 impl StallWatchdog {
     pub(super) const fn new(thresh: Nanos) -> Self {
-        Self { core: Watchdog::new(thresh), is_armed: false }
+        Self { core: Watchdog::new(thresh), is_armed: false, nr_waits: 0 }
     }
 }
 
 impl Engine<'_> {
     /// Arms the watchdog if items of the pool wait.
     pub(super) fn arm_watchdog(&mut self, pool: PoolNo) {
-        let waits = self.pools.list[pool].read().is_to_be_watched();
-        let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| waits && !watchdog.is_armed)
-        else {
+        if self.watchdog.is_some() && self.pools.list[pool].read().is_to_be_watched() {
+            self.something_waits();
+        }
+    }
+
+    /// The item that `tid` runs begins to wait, by this step.
+    pub(super) fn begin_wait(&mut self, tid: Tid, by: Op) {
+        let Some(watchdog) = &mut self.watchdog else { return };
+        let what = match by {
+            Op::FlushQueue(queue) => WaitFor::Queue(self.queues[queue].key),
+            Op::FlushItem(item) | Op::FlushDelayed(item) | Op::CancelSync(item) => {
+                WaitFor::Item(item)
+            }
+            _ => return,
+        };
+        self.threads[tid].awaits = Some(Awaits { id: watchdog.nr_waits, what });
+        watchdog.nr_waits += 1;
+        self.something_waits();
+    }
+
+    pub(super) fn something_waits(&mut self) {
+        let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| !watchdog.is_armed) else {
             return;
         };
         watchdog.is_armed = true;
@@ -51,10 +85,13 @@ impl Engine<'_> {
         watchdog.core.begin(self.now);
         let mut found = Vec::new();
         for queue in self.look_at_pools(&mut watchdog.core, &mut found) {
-            let progress = self.queue_progress(queue);
-            let time = watchdog.core.see(Spot::Queue(queue), progress, false);
+            let spot = Spot::Queue(queue, self.queues[queue].nr_made);
+            let progress = || self.queue_progress(queue);
+            let is_frozen = self.queues[queue].is_frozen;
+            let time = watchdog.core.see_queue(spot, is_frozen, progress, false);
             found.extend(time.map(|time| What::QueueStalled(queue, time)));
         }
+        self.look_at_waits(&mut watchdog.core, &mut found);
         let next = watchdog.core.end(PanicPolicy::default()).next;
         watchdog.is_armed = next.is_some();
         self.watchdog = Some(watchdog);
@@ -90,6 +127,28 @@ impl Engine<'_> {
             parked.extend(here);
         }
         parked
+    }
+
+    fn look_at_waits(&self, watchdog: &mut Watchdog<Spot>, found: &mut Vec<What>) {
+        let wait_of = |thread: &super::Thread| match thread.mode {
+            Mode::Item(run) => thread.awaits.map(|awaits| (awaits, run.what)),
+            _ => None,
+        };
+        let mut waits: Vec<_> = self.threads.iter().filter_map(wait_of).collect();
+        waits.sort_unstable_by_key(|(awaits, _)| awaits.id);
+        let in_core: Vec<_> = waits
+            .iter()
+            .map(|(awaits, own)| ItemWait {
+                wq: self.queues[own.queue].key,
+                item: own.item,
+                what: awaits.what,
+            })
+            .collect();
+        for circle in circles(&in_core) {
+            let (awaits, own) = waits[circle[0]];
+            let time = watchdog.see_circle(Spot::Circle(awaits.id), false);
+            found.extend(time.map(|time| What::CircleStalled(own.item, time)));
+        }
     }
 
     /// A number that changes whenever an item of the queue starts, ends, or is taken back.

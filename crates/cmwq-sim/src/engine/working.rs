@@ -270,6 +270,7 @@ impl Engine<'_> {
             | Op::CancelSync(_)
             | Op::SetMaxActive { .. } => {
                 if self.do_as_anybody(op, Waiter::Worker(tid)) {
+                    self.begin_wait(tid, op);
                     return self.block(tid, true);
                 }
             }

@@ -1,5 +1,6 @@
 //! Queues of a run, and what shares a limit.
 
+use std::cell::Cell;
 use std::ops::DerefMut;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +10,8 @@ use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs,
-    Sharing, WqKey, place,
+    FlushState, Limits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId, PwqRef, PwqStats,
+    Pwqs, Sharing, WqKey, place,
 };
 
 use super::PoolKind;
@@ -121,6 +122,10 @@ pub(crate) struct Queue {
     /// From which CPUs something came: as in the runtime these are led elsewhere.
     pub(crate) cpus: BitSet,
     pub(crate) pwqs: Pwqs,
+    /// It starts nothing.
+    pub(crate) is_frozen: bool,
+    /// How often it was made anew.
+    pub(crate) nr_made: u32,
     /// Counters of pwqs that were removed.
     pub(crate) removed: PwqStats,
     /// What else is known of each pwq, in the same order.
@@ -129,11 +134,15 @@ pub(crate) struct Queue {
     by_pool: ByPool<u32>,
     pub(crate) shared: Vec<SharedLimit>,
     pub(crate) flush: FlushState<usize>,
-    pub(crate) nr_pwqs_to_flush: u32,
+    pub(crate) pwqs_to_flush: Cell<u32>,
     /// Timers that are armed for its items.
     pub(crate) nr_timers: u32,
     /// It is being dropped, and goes when there are none.
     pub(crate) awaits_timers: bool,
+    /// It is being dropped, and its rescuer visits.
+    pub(crate) awaits_rescuer: bool,
+    /// Between attempts to remove a pwq, or the queue.
+    pub(crate) pauses: Pauses,
 }
 
 impl Queue {
@@ -145,10 +154,14 @@ impl Queue {
             true => Limits::new(Sharing::Fixed, 2),
             false => Limits::of(kind, spec.max_active, None),
         };
+        let usual_scope = match kind {
+            Kind::Managed => config.managed_scope,
+            _ => config.scope,
+        };
         Self {
             life: Life::Open,
-            attrs: Attrs::usual(spec.scope.unwrap_or(config.scope)),
-            usual_scope: config.scope,
+            attrs: Attrs::usual(spec.scope.unwrap_or(usual_scope)),
+            usual_scope,
             key: WqKey(number as u32),
             kind,
             is_high: spec.flags.has(Flag::Highpri),
@@ -157,14 +170,18 @@ impl Queue {
             limits,
             cpus: BitSet::default(),
             pwqs: Pwqs::new(),
+            is_frozen: false,
+            nr_made: 0,
             removed: PwqStats::default(),
             links: Vec::new(),
             by_pool: ByPool::default(),
             shared: Vec::new(),
             flush: FlushState::new(),
-            nr_pwqs_to_flush: 0,
+            pwqs_to_flush: Cell::new(0),
             nr_timers: 0,
             awaits_timers: false,
+            awaits_rescuer: false,
+            pauses: Pauses::new(),
         }
     }
 
@@ -241,15 +258,14 @@ impl Queue {
     pub(crate) fn renew(&mut self, spec: &QueueSpec, config: &Config) {
         let new = Self::new(self.key.0 as usize, spec, config);
         let flush = std::mem::take(&mut self.flush);
-        // Counters go on, so that the watchdog does not take the new queue for the old one.
-        *self = Self { flush, removed: self.removed, ..new };
+        *self = Self { flush, nr_made: self.nr_made + 1, is_frozen: self.is_frozen, ..new };
     }
 
     /// `raised`: by how much a sabotaged driver admits more.
     pub(crate) fn pwq_config(&self, slots: Option<Arc<NodeLimit>>, raised: u32) -> PwqConfig {
         PwqConfig {
             wq: self.key,
-            max_active: self.limits.own(false).saturating_add(raised),
+            max_active: self.limits.own(self.is_frozen).saturating_add(raised),
             node: slots.map(|slots| slots as Arc<dyn NodeSlots>),
             cpu_intensive: self.is_intensive,
             rescuer: self.has_rescuer,
@@ -264,7 +280,8 @@ impl Queue {
 
     /// What the pools of `node` may run together.
     pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
-        self.limits.share(false, node, machine.domains().nr_online_by_node(self.usable(machine)))
+        let cpus = machine.domains().nr_online_by_node(self.usable(machine));
+        self.limits.share(self.is_frozen, node, cpus)
     }
 
     /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of

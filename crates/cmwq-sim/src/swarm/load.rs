@@ -78,15 +78,14 @@ pub(super) fn plan(rng: &mut Rng, config: &Config, options: &Options) -> Plan {
     Plan { queues, items, calls, ..Plan::default() }
 }
 
-/// In every other plan unbound and managed queues have scopes of their own.
+/// In every other plan unbound queues have scopes of their own.
 pub(super) fn draw_scopes(rng: &mut Rng, plan: &mut Plan, options: &Options) {
     if !rng.chance(500_000) || options.scope.is_some() {
         return;
     }
     for queue in &mut plan.queues {
         let (scope, _) = *rng.pick(&Scope::ALL);
-        let has_pods = queue.flags.has(Flag::Unbound) || queue.flags.has(Flag::Managed);
-        queue.scope = (has_pods && rng.chance(700_000)).then_some(scope);
+        queue.scope = (queue.flags.has(Flag::Unbound) && rng.chance(700_000)).then_some(scope);
     }
 }
 

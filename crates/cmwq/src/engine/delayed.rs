@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use cmwq_core::delayed::{Destination, going_together};
 use cmwq_core::{Timer, WorkFn, WorkItem};
 
 use crate::engine::handle::{Handle, TimersHandle};
@@ -295,28 +296,26 @@ pub(crate) unsafe fn expired(
         // SAFETY: a member of a delayed item by the caller's promise.
         unsafe { timer.byte_sub(offset_of!(DelayedItem, timer)).cast::<DelayedItem>() }
     };
-    // SAFETY: valid until it is queued; an expired timer's item is ours.
-    let route_of = |timer: &NonNull<Timer>| unsafe { item_of(timer).as_ref() }.route();
-    // A refused item that nothing holds may be gone when `refused` would look at it.
-    // SAFETY: as above.
-    let lets_go = |timer: &NonNull<Timer>| unsafe { item_of(timer).as_ref() }.refused.is_some();
-    let goes_with = |one: &NonNull<Timer>, next: &NonNull<Timer>| {
-        route_of(one) == route_of(next) && lets_go(one) == lets_go(next)
+    let goes = |timer: &NonNull<Timer>| {
+        // SAFETY: valid until it is queued; an expired timer's item is ours.
+        let delayed = unsafe { item_of(timer).as_ref() };
+        let (queue, cpu) = delayed.route().parts();
+        // Of a refused item that nothing holds nothing may be read any more.
+        Destination { queue, cpu, is_held: delayed.refused.is_some() }
     };
-    for run in timers.chunk_by(goes_with) {
-        let is_let_go = lets_go(&run[0]);
-        let (wq, cpu) = route_of(&run[0]).parts();
+    for run in going_together(timers, goes) {
+        let Destination { queue: wq, cpu, is_held } = goes(&run[0]);
         items.clear();
         items.extend(run.iter().map(|timer| item_of(timer).cast::<WorkItem>()));
         let refused = |item: NonNull<WorkItem>| {
-            if is_let_go {
+            if is_held {
                 let this = item.cast::<DelayedItem>();
                 // SAFETY: it will not run on behalf of this timer, and is valid until it is let go.
                 unsafe { this.as_ref().refused.inspect(|refused| refused(this)) };
             }
         };
         // SAFETY: the timers are still counted; the items are valid, and PENDING is owned.
-        unsafe { wq.wq().queue_claimed_all(cpu, items, refused) };
+        unsafe { wq.wq().queue_expired(cpu, items, refused) };
         // SAFETY: so many were counted.
         let last = unsafe { service.forget_timers(wq, run.len() as u64) };
         // The item may wait for another timer, and so for this thread.

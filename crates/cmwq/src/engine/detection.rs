@@ -8,6 +8,7 @@ use std::borrow::{Borrow, BorrowMut};
 use std::cell::RefCell;
 
 use cmwq_core::detect::evidence::Seen;
+use cmwq_core::detect::judge::{self, Look};
 use cmwq_core::detect::{alarms, hogs};
 use cmwq_core::{Finding, Found, Kick, Nanos, WorkFn, WorkerId, WqKey};
 
@@ -44,19 +45,14 @@ crate::os::sync::thread_local! {
 
 /// What a round of looking found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Workers newly known to be blocked.
-    pub(crate) blocked: usize,
-    /// Workers whose run could be looked at and is running.
-    pub(crate) running: usize,
+pub(crate) struct Round {
+    look: Look,
     /// The pool still has to be watched.
     pub(crate) has_to_watch: bool,
     /// Somebody was woken because of what was found.
     pub(crate) has_woken: bool,
     /// Workers wait for processes.
     pub(crate) has_processes: bool,
-    /// How many more workers may be taken for hogs.
-    room_for_hogs: u32,
 }
 
 /// A sentinel has woken the standby, since the CPU went idle. The standby itself replaces the
@@ -64,7 +60,7 @@ pub(crate) struct Look {
 /// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
-    if alarms::is_false(found.blocked, found.has_to_watch) {
+    if alarms::is_false(found.look.nr_blocked, found.has_to_watch) {
         pool.false_alarm();
     }
 }
@@ -72,7 +68,7 @@ pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
 /// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
 /// pool that will ask for work right afterwards and so need not be woken. Caller holds no core
 /// lock.
-pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Look {
+pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Round {
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
@@ -80,9 +76,12 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
         if !found.has_to_watch {
             return found;
         }
-        let hog_thresh = if patient { pool.runtime.hogs.thresh_ns } else { 0 };
-        suspects.retain_mut(|suspect| suspect.is_worth_reporting(patient, hog_thresh, &mut found));
-        if found.blocked > 0 {
+        let hog_thresh = pool.runtime.hogs.thresh_ns;
+        suspects.retain_mut(|Suspect { finding, is_hog, thread }| {
+            let mut suspected = Suspected { thread, seq: finding.seq, patient, hog_thresh };
+            found.look.judge(finding, *is_hog, &mut suspected)
+        });
+        if found.look.nr_blocked > 0 {
             pool.alarms_bear_fruit();
         }
         if !suspects.is_empty() {
@@ -107,23 +106,24 @@ pub(crate) fn report(pool: &'static Pool, found: impl Iterator<Item = (WorkerId,
     apply(pool, &mut found.filter_map(suspect).collect::<Vec<_>>(), None);
 }
 
-fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Look {
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Round {
     let mut guard = pool.lock_unlisted();
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
-        return Look::default();
+        return Round::default();
     }
     let has_processes = guard.core.suspects(|view| {
         let Some(thread) = guard.thread(view.id) else { return };
-        // What it may be found to be.
-        let finding = Finding::new(view.id, view.seq, Found::of(!view.sleeping));
+        let finding = Look::expects(&view);
         suspects.push(Suspect { finding, is_hog: view.hog, thread: Arc::clone(thread) });
     });
-    let room_for_hogs = guard.core.room_for_new_hogs(pool.has_short_items());
+    let seeks_hogs = is_tick && pool.runtime.hogs.thresh_ns != 0;
+    let room = guard.core.room_for_new_hogs(pool.has_short_items());
+    let look = Look::begin(if seeks_hogs { room } else { 0 });
     let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
     pool.unlock(guard, kick);
-    Look { has_to_watch: true, has_processes, room_for_hogs, ..Look::default() }
+    Round { look, has_to_watch: true, has_processes, ..Round::default() }
 }
 
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.
@@ -204,26 +204,24 @@ fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Threa
     }
 }
 
-impl Suspect {
-    fn is_worth_reporting(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Look) -> bool {
-        let seq = self.finding.seq;
-        if self.finding.is_back() {
-            return self.thread.is_back(seq);
-        }
-        match self.thread.look(seq, patient) {
-            Seen::Blocked => {
-                found.blocked += 1;
-                true
-            }
-            Seen::Running => {
-                found.running += 1;
-                let may_be_hog = !self.is_hog && hog_thresh != 0 && found.room_for_hogs > 0;
-                let is_hog = may_be_hog && self.thread.hogs(seq, hog_thresh);
-                found.room_for_hogs -= u32::from(is_hog);
-                self.finding.found = Found::Hog;
-                is_hog
-            }
-            Seen::Unknown => false,
-        }
+/// A suspect, while it is looked at.
+struct Suspected<'a> {
+    thread: &'a Thread,
+    seq: u64,
+    patient: bool,
+    hog_thresh: Nanos,
+}
+
+impl judge::Suspect for Suspected<'_> {
+    fn is_back(&mut self) -> bool {
+        self.thread.is_back(self.seq)
+    }
+
+    fn look(&mut self) -> Seen {
+        self.thread.look(self.seq, self.patient)
+    }
+
+    fn hogs(&mut self) -> bool {
+        self.thread.hogs(self.seq, self.hog_thresh)
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod early;
 pub(crate) mod settings;
 
+use cmwq_core::place::QueueKind;
 use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
 use crate::detect::method::Detect;
@@ -63,8 +64,8 @@ pub(crate) struct Params {
 impl Default for Params {
     fn default() -> Self {
         Self {
-            default_affinity_scope: AffinityScope::CacheShard,
-            managed_affinity_scope: AffinityScope::Cpu,
+            default_affinity_scope: AffinityScope::of_core(QueueKind::Unbound.default_scope()),
+            managed_affinity_scope: AffinityScope::of_core(QueueKind::Managed.default_scope()),
             cache_shard_size: cmwq_core::place::SHARD_CORES,
             power_efficient: false,
             unbound_cpus: None,
@@ -217,10 +218,11 @@ impl Params {
                     scope.ok_or_else(|| bad("cpu, smt, cache, cache_shard, numa or system"))?;
             }
             "managed_affinity_scope" => {
-                self.managed_affinity_scope = match AffinityScope::parse_setting(value) {
-                    Ok(Some(scope @ (AffinityScope::Cpu | AffinityScope::System))) => scope,
-                    _ => return Err(bad("cpu or system")),
+                let takes = |scope: &AffinityScope| {
+                    QueueKind::Managed.takes_scope(scope.in_core(self.cache_shard_size))
                 };
+                let scope = AffinityScope::parse_setting(value).ok().flatten().filter(takes);
+                self.managed_affinity_scope = scope.ok_or_else(|| bad("cpu or system"))?;
             }
             _ => {
                 let size: u32 = value.parse().map_err(|_| bad("a number of cores"))?;

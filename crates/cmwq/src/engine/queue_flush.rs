@@ -1,15 +1,32 @@
 //! Flushes of whole queues: waiting for all items that were queued before. Who takes part:
 //! [README](flushing/README.md).
 
+use cmwq_core::flush::{self, PwqsToFlush};
 use cmwq_core::{Kick, Pwqs, Start};
 
 use crate::engine::current;
 use crate::engine::watchdog::WaitFor;
 use crate::engine::wq::flushes::Flushes;
 use crate::engine::wq::{State, Wq};
+use crate::os::countdown::Countdown;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sync::{Arc, lock};
+
+impl PwqsToFlush for Countdown {
+    fn restart(&self) {
+        Countdown::restart(self);
+    }
+
+    fn add(&self) {
+        Countdown::add(self);
+    }
+
+    #[inline]
+    fn done(&self) -> bool {
+        Countdown::done(self)
+    }
+}
 
 impl Wq {
     /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
@@ -60,22 +77,14 @@ impl Wq {
         }
     }
 
-    /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
+    /// Arms the queue's pwqs.
     fn prep_pwqs(&self, pwqs: &Pwqs, flush: Option<u8>, color: Option<u8>) -> bool {
-        // Without a colour to flush only the colour of new items changes, and another flush may be
-        // counting.
-        if flush.is_some() {
-            self.pwqs_to_flush.restart();
-        }
-        for at in pwqs.iter() {
-            let Some(pool) = self.runtime.pool(at.pool) else { continue };
+        flush::prep_pwqs(&self.pwqs_to_flush, pwqs, flush, |at| {
+            let Some(pool) = self.runtime.pool(at.pool) else { return };
             let mut guard = pool.lock_unlisted();
-            if guard.core.flush_prep(at.pwq, flush, color) {
-                self.pwqs_to_flush.add();
-            }
+            guard.core.flush_arm(at.pwq, flush, color, &self.pwqs_to_flush);
             pool.unlock(guard, Kick::None);
-        }
-        flush.is_some() && !self.pwqs_to_flush.done()
+        })
     }
 
     /// One pwq has no item of the flushed colour left.

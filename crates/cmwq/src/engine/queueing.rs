@@ -4,6 +4,7 @@
 
 use std::ptr::NonNull;
 
+use cmwq_core::delayed::{self, Hold};
 use cmwq_core::{Enqueued, Kick, WorkFn, WorkItem, WorkWord};
 
 use crate::engine::caller_computes;
@@ -170,13 +171,24 @@ impl Wq {
         cpu: Option<u32>,
         item: NonNull<WorkItem>,
     ) -> Queueing {
-        // SAFETY: valid by the caller's promise.
-        let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         if !self.lets_in() {
             // SAFETY: valid by the caller's promise.
             return self.refuse(unsafe { item.as_ref() });
         }
-        let way = self.choose(cpu);
+        // SAFETY: passed on to the caller.
+        unsafe { self.queue_let_in(self.choose(cpu), cpu, item) };
+        Queueing::Queued
+    }
+
+    /// Queues an item whose PENDING the caller owns, and which the queue lets in, by the link of
+    /// `way`. `cpu`: the CPU that was asked for.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    #[inline(always)]
+    unsafe fn queue_let_in(&self, way: Option<u32>, cpu: Option<u32>, item: NonNull<WorkItem>) {
+        // SAFETY: valid by the caller's promise.
+        let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         loop {
             let link = self.link(way);
             let (mut pool, mut pwq) = (link.pool, link.pwq);
@@ -206,18 +218,17 @@ impl Wq {
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
             trace::queued(self, item.as_ptr(), func);
-            return Queueing::Queued;
+            return;
         }
     }
 
-    /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
-    /// the queue does not let in. Items whose last pool is the chosen one are queued under one hold
-    /// of its lock and with one wake-up: with a wake-up for each, the woken worker would preempt a
-    /// caller on the same CPU each time.
+    /// Queues items whose timers have expired and whose PENDING the caller owns, in this order, and
+    /// calls `refused` for each if the queue does not let them in. They never leave for the pod of
+    /// another CPU: who queues them is no thread of the program.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item.
-    pub(crate) unsafe fn queue_claimed_all(
+    pub(crate) unsafe fn queue_expired(
         &self,
         cpu: Option<u32>,
         items: &[NonNull<WorkItem>],
@@ -226,43 +237,60 @@ impl Wq {
         if !self.lets_in() {
             // Here no link is made: the queue may have been destroyed.
             for &item in items {
-                // SAFETY: passed on to the caller.
-                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
-                    refused(item);
-                }
+                // SAFETY: valid by the caller's promise.
+                let _ = self.refuse(unsafe { item.as_ref() });
+                refused(item);
             }
             return;
         }
         let link = self.link(cpu);
-        let Link { pool, pwq } = *link;
         // Asked before the lock is taken, which brings the items into the cache.
-        let is_last_pool = |item: &NonNull<WorkItem>| {
-            // SAFETY: valid by the caller's promise.
-            let last = unsafe { item.as_ref() }.word().pool();
-            last.is_none_or(|last| last == pool.id)
-        };
-        for run in items.chunk_by(|one, next| is_last_pool(one) == is_last_pool(next)) {
-            if is_last_pool(&run[0]) {
-                let (mut guard, mut kick) = (pool.lock_to_queue(), Kick::None);
-                let is_replaced = self.is_replaced(link, &guard.core);
-                if !is_replaced {
-                    for &item in run {
-                        // SAFETY: PENDING is owned by the caller.
-                        kick = kick.or(unsafe { guard.core.enqueue(pwq, item) });
-                    }
-                }
-                pool.unlock(guard, kick);
-                if !is_replaced {
-                    continue;
-                }
+        // SAFETY: valid by the caller's promise.
+        let word = |item: &NonNull<WorkItem>| unsafe { item.as_ref() }.word();
+        let is_ordered = self.spec.kind == Kind::Ordered;
+        for (hold, run) in delayed::holds(items, link.pool.id, is_ordered, word) {
+            // SAFETY: passed on to the caller.
+            if hold == Hold::One && unsafe { self.queue_together(link, cpu, run) } {
+                continue;
             }
             for &item in run {
                 // SAFETY: passed on to the caller.
-                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
-                    refused(item);
-                }
+                unsafe { self.queue_let_in(cpu, cpu, item) };
             }
         }
+    }
+
+    /// Queues items under one hold of the pool's lock and with one wake-up. `cpu`: the one that was
+    /// asked for. `false`: the link has been replaced meanwhile.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item), for each item, whose PENDING the caller owns.
+    unsafe fn queue_together(
+        &self,
+        link: &Link,
+        cpu: Option<u32>,
+        items: &[NonNull<WorkItem>],
+    ) -> bool {
+        let &Link { pool, pwq } = link;
+        // They are told of behind the lock, where they may be gone.
+        let to_tell = if cfg!(feature = "tracing") { items } else { &[] };
+        // SAFETY: valid by the caller's promise.
+        let names = to_tell.iter().map(|item| (item.as_ptr(), unsafe { item.as_ref() }.func()));
+        let names: Vec<_> = names.collect();
+        let (mut guard, mut kick) = (pool.lock_to_queue(), Kick::None);
+        let is_replaced = self.is_replaced(link, &guard.core);
+        if !is_replaced {
+            for &item in items {
+                trace::queue_work(self, pool, item, cpu);
+                // SAFETY: passed on to the caller.
+                kick = kick.or(unsafe { guard.core.enqueue(pwq, item) });
+            }
+        }
+        pool.unlock(guard, kick);
+        if !is_replaced {
+            names.into_iter().for_each(|(item, func)| trace::queued(self, item, func));
+        }
+        !is_replaced
     }
 
     /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.

@@ -558,8 +558,7 @@ impl Runtime {
         let now = self.placement.now();
         let is_there = |pod: &&Pod| now.node_of(&pod.cpus) == Some(node);
         let pods = self.machine.managed_pods.iter().filter(is_there);
-        let cpus = || pods.clone().flat_map(|pod| pod.cpus.iter());
-        here.filter(|here| cpus().any(|cpu| cpu == *here)).or_else(|| cpus().min())
+        place::cpu_of_node(here, pods.flat_map(|pod| pod.cpus.iter()))
     }
 
     /// The CPUs that items may run on.

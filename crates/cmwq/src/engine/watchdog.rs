@@ -111,9 +111,10 @@ impl Watchdog {
         }
     }
 
-    /// When it was last touched, on account of one CPU or of everything.
-    pub(crate) fn touched_for(&self, cpu: Option<u32>) -> Nanos {
+    /// When it was last touched, on account of one CPU and on any.
+    pub(crate) fn touched(&self, cpu: Option<u32>) -> (Option<Nanos>, Nanos) {
         let on_cpu = cpu.and_then(|cpu| self.touched_on.get(cpu as usize));
-        on_cpu.unwrap_or(&self.touched).load(Ordering::Relaxed)
+        let on_cpu = on_cpu.map(|touched| touched.load(Ordering::Relaxed));
+        (on_cpu, self.touched.load(Ordering::Relaxed))
     }
 }

@@ -33,7 +33,6 @@ use crate::engine::runtime::Runtime;
 use crate::os::error::Error;
 use crate::os::sync::Ordering;
 
-mod circles;
 mod describe;
 mod dump;
 mod handler;

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use cmwq::trace::{ALL, Event, Kind, Record, Session, unpack};
 use cmwq::{Work, Workqueue};
@@ -18,6 +19,7 @@ use crate::support::{joined, occupy, percpu, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("trace::order", order),
+    ("trace::expired", expired),
     ("trace::batches", batches),
     ("trace::blocking", blocking),
     ("trace::full", full),
@@ -147,6 +149,30 @@ fn order() {
     // The second one gets its slot when the first one gives it back.
     let ended = at(queued[0].work, Kind::ExecuteEnd);
     assert!(ended <= at(queued[1].work, Kind::ActivateWork), "{events:#?}");
+}
+
+#[test]
+fn items_whose_timers_expire_are_queued() {
+    Stage::new("trace::expired").play();
+}
+
+fn expired() {
+    const ITEMS: usize = 5;
+    let wq = percpu("expired");
+    joined(wq.queue(|| ()));
+    wq.flush();
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    let delay = Duration::from_millis(1);
+    let handles: Vec<_> = (0..ITEMS).map(|_| wq.queue_delayed_on(0, || (), delay)).collect();
+    handles.into_iter().for_each(joined);
+    wq.flush();
+    session.stop();
+    let mut found = Found::default();
+    found.read(&mut session);
+    for kind in [Kind::QueueWork, Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd] {
+        assert_eq!(found.count("expired", kind), ITEMS, "{kind:?}: {:#?}", found.of("expired"));
+    }
 }
 
 #[test]

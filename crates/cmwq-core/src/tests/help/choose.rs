@@ -4,8 +4,9 @@ use std::vec::Vec;
 
 use super::boards::{MOST_PODS, Plain};
 use crate::help::board::Entry;
+use crate::help::choose::to_help;
 use crate::help::{
-    Call, Facts, Instead, Set, any, calls, instead_of, others_wait, to_call, to_help, to_watch,
+    Call, Facts, Instead, Set, any, calls, instead_of, others_wait, to_call, to_visit, to_watch,
     wants_help,
 };
 use crate::tests::support::{Rng, steps};
@@ -66,6 +67,20 @@ fn a_backlog_comes_before_a_full_pool() {
     assert_eq!(to_help(&board, 0).collect::<Vec<_>>(), [1]);
     board.put(Set::Backlog, 63, true);
     assert_eq!(to_help(&board, 0).collect::<Vec<_>>(), [63, 1]);
+}
+
+#[test]
+fn a_full_pool_is_worth_a_visit_only_if_something_was_pushed_there() {
+    let mut board = Plain::regular(64, 8, 4);
+    board.put(Set::Saturated, 1, true);
+    board.put(Set::Backlog, 63, true);
+    let visited = |none_at: usize, inbox_is_empty| {
+        let pool = |pod| Some(pod).filter(|pod| *pod != none_at);
+        to_visit(&board, 0, pool, |_| inbox_is_empty).collect::<Vec<_>>()
+    };
+    assert_eq!(visited(0, false), [63, 1]);
+    assert_eq!(visited(0, true), [63], "it knows of work");
+    assert_eq!(visited(63, false), [1], "it has no pool yet");
 }
 
 #[test]

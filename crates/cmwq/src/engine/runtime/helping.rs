@@ -1,6 +1,6 @@
 //! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
 
-use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
+use cmwq_core::help::{self, Caller, Instead, Whereabouts};
 use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -35,31 +35,48 @@ impl Machine {
     }
 }
 
+/// A pod calls others of its priority.
+struct Calling<'a> {
+    runtime: &'static Runtime,
+    pods: &'a Pods,
+    priority: Priority,
+}
+
+impl Caller for Calling<'_> {
+    type Pool = &'static Pool;
+
+    fn pool(&mut self, pod: usize) -> Option<&'static Pool> {
+        self.runtime.managed_pool(self.pods, pod, self.priority)
+    }
+
+    fn caller_computes(&mut self, pool: &'static Pool) -> bool {
+        pool.caller_computes()
+    }
+
+    fn call_when_idle(&mut self, pool: &'static Pool) {
+        pool.call_when_idle();
+    }
+
+    fn call(&mut self, pool: &'static Pool) -> bool {
+        pool.call_to_help()
+    }
+}
+
 impl Runtime {
     /// A managed pool of another pod that has a backlog.
     pub(crate) fn pool_to_help(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
         let (pods, me) = pool.pods?;
-        let may_have_work = |pod: &usize| {
-            let inbox_is_empty = pods.get(*pod).is_none_or(|pool| pool.inbox.is_empty());
-            help::may_have_work(pods.has(Set::Backlog, *pod), inbox_is_empty)
-        };
-        let others = help::to_help(pods, me).filter(may_have_work);
-        others.filter_map(|pod| pods.get(pod)).find(|pool| pool.has_backlog())
+        let mut pools = help::to_visit(pods, me, |pod| pods.get(pod), |pool| pool.inbox.is_empty());
+        pools.find(|pool| pool.has_backlog())
     }
 
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
     #[cold]
     pub(crate) fn call_for_help(&'static self, pool: &'static Pool) {
         let Some((pods, me)) = pool.pods else { return };
-        for call in help::to_call(pods, me) {
-            let (Call::Now(pod) | Call::WhenIdle(pod)) = call;
-            let Some(other) = self.managed_pool(pods, pod, pool.spec().priority) else { return };
-            if other.caller_computes() {
-                other.call_when_idle();
-            } else if other.call_to_help() {
-                return;
-            }
-        }
+        let priority = pool.spec().priority;
+        let mut calling = Calling { runtime: self, pods, priority };
+        help::make_calls(help::to_call(pods, me), &mut calling);
     }
 
     /// The pool of a pod, made on first use. `None`: there are too many pools.

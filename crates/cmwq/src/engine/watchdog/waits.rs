@@ -3,18 +3,13 @@
 //! Only waits of items are recorded: other threads' waits hold up no worker.
 
 use cmwq_core::WqKey;
+use cmwq_core::watchdog::ItemWait;
 
 use crate::engine::thread::Thread;
 use crate::os::sync::{Arc, PlainMutex, lock_plain};
 
-/// What an item waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    /// Everything on a queue.
-    Queue(WqKey),
-    /// The item at this address.
-    Item(usize),
-}
+/// What an item waits for; items are known by their addresses.
+pub(crate) type WaitFor = cmwq_core::watchdog::WaitFor<usize>;
 
 /// An item that waits.
 #[derive(Clone, Debug)]
@@ -28,6 +23,14 @@ pub(crate) struct Wait {
     pub(crate) what: WaitFor,
     /// The worker's thread.
     pub(crate) thread: Arc<Thread>,
+}
+
+impl Wait {
+    /// What the core has to know of it.
+    pub(crate) fn in_core(&self) -> ItemWait<usize> {
+        let &Self { wq, item, what, .. } = self;
+        ItemWait { wq, item, what }
+    }
 }
 
 /// All waits, as they began.

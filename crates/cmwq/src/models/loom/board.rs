@@ -1,6 +1,6 @@
 //! A pod posts a backlog while another one goes idle: one of them sees the other.
 
-use cmwq_core::help::{Set, Whereabouts, any, to_call, to_help};
+use cmwq_core::help::{Set, Whereabouts, any, to_call, to_visit};
 use loom::thread;
 
 use super::{check, check_three};
@@ -21,7 +21,7 @@ fn post(pods: &Pods, pod: usize) -> bool {
 /// The pod goes idle, unless it finds somebody to help.
 fn idle(pods: &Pods, pod: usize) -> bool {
     pods.put(Set::Spare, pod, true);
-    to_help(pods, pod).next().is_some()
+    to_visit(pods, pod, Some, |_| false).next().is_some()
 }
 
 fn meet(pods: &'static Pods) {

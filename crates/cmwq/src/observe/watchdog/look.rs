@@ -1,12 +1,12 @@
 //! The watchdog's thread: looks at what waits, and tells of what stands still.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::{mem, ptr};
+use std::collections::{BTreeSet, HashMap};
+use std::mem;
 
 use cmwq_core::{Nanos, PoolId, WorkerId, WqKey};
 
 use super::describe::Describer;
-use super::{circles, dump, handler};
+use super::{dump, handler};
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::Wait;
@@ -24,7 +24,8 @@ const STACK: usize = 2 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Pool(PoolId),
-    Queue(WqKey),
+    /// With its address: another one may get the key, but not the address while we know of it.
+    Queue(WqKey, usize),
     /// By the first of its waits.
     Circle(u64),
 }
@@ -49,11 +50,9 @@ pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
 struct Watcher {
     runtime: &'static Runtime,
     dog: cmwq_core::Watchdog<Spot>,
-    looked_at: Nanos,
     runs: Runs,
-    /// The queues with items that waited for a slot at the last look. Another one may have the key
-    /// since; its memory it cannot have while we know of it.
-    parked: BTreeMap<WqKey, Weak<Wq>>,
+    /// The queues with items that waited for a slot at the last look.
+    parked: Vec<Weak<Wq>>,
 }
 
 /// One look at everything, by the caller.
@@ -65,7 +64,7 @@ pub(crate) fn look_once(runtime: &'static Runtime) {
 impl Watcher {
     fn new(runtime: &'static Runtime) -> Self {
         let dog = cmwq_core::Watchdog::new(1);
-        Self { runtime, dog, looked_at: 0, runs: Runs::new(), parked: BTreeMap::new() }
+        Self { runtime, dog, runs: Runs::new(), parked: Vec::new() }
     }
 
     fn run(mut self) {
@@ -96,7 +95,6 @@ impl Watcher {
         let parked = self.look_at_pools(now, &mut still);
         self.look_at_queues(parked, &mut still);
         self.look_at_waits(&mut still);
-        self.looked_at = now;
         let nr = self.dog.nr_reports();
         let looked = self.dog.end(watchdog.policy());
         let mut next = looked.next;
@@ -146,24 +144,24 @@ impl Watcher {
     }
 
     fn look_at_queues(&mut self, parked: BTreeSet<WqKey>, still: &mut Vec<Still>) {
-        let before = mem::take(&mut self.parked);
-        for key in parked {
-            let Some(wq) = self.runtime.wq(key).filter(|wq| !wq.is_frozen()) else { continue };
-            let is_same = |before: &Weak<Wq>| ptr::eq(before.as_ptr(), Arc::as_ptr(&wq));
-            let is_new = !before.get(&key).is_some_and(is_same);
-            self.parked.insert(key, Arc::downgrade(&wq));
-            let excused = is_new || self.is_excused(None);
-            let found = self.dog.see(Spot::Queue(key), wq.progress(), excused);
-            still.extend(found.map(|time| Still::Queue(key, time)));
+        // Until the others are known these keep their addresses.
+        let _before = mem::take(&mut self.parked);
+        for wq in parked.into_iter().filter_map(|key| self.runtime.wq(key)) {
+            let spot = Spot::Queue(wq.key, Arc::as_ptr(&wq).addr());
+            let excused = self.is_excused(None);
+            let found = self.dog.see_queue(spot, wq.is_frozen(), || wq.progress(), excused);
+            still.extend(found.map(|time| Still::Queue(wq.key, time)));
+            self.parked.push(Arc::downgrade(&wq));
         }
     }
 
     fn look_at_waits(&mut self, still: &mut Vec<Still>) {
         let waits = self.runtime.watchdog.waits.all();
-        for circle in circles::circles(&waits) {
+        let in_core: Vec<_> = waits.iter().map(Wait::in_core).collect();
+        for circle in cmwq_core::watchdog::circles(&in_core) {
             let circle: Vec<_> = circle.into_iter().map(|at| waits[at].clone()).collect();
             let spot = Spot::Circle(circle[0].id);
-            let found = self.dog.see(spot, 0, self.is_excused(None));
+            let found = self.dog.see_circle(spot, self.is_excused(None));
             still.extend(found.map(|time| Still::Circle(circle, time)));
         }
     }
@@ -173,7 +171,8 @@ impl Watcher {
         let spec = pool.map(Pool::spec);
         let cpus = spec.as_ref().map(|spec| &spec.cpus);
         let cpu = cpus.filter(|cpus| cpus.count() == 1).and_then(CpuSet::first);
-        self.runtime.watchdog.touched_for(cpu) > self.looked_at
+        let (on_its_cpu, on_any) = self.runtime.watchdog.touched(cpu);
+        self.dog.excuses(on_its_cpu, on_any)
     }
 
     fn tell(&self, still: &[Still], nr: u32, now: Nanos) {

@@ -51,6 +51,30 @@ impl AffinityScope {
         }
     }
 
+    /// What it is to the core. `shard_size`: cores of a shard of a cache.
+    pub(crate) const fn in_core(self, shard_size: u32) -> Scope {
+        match self {
+            Self::Cpu => Scope::Cpu,
+            Self::Smt => Scope::Smt,
+            Self::Cache => Scope::Cache,
+            Self::CacheShard => Scope::CacheShard(shard_size),
+            Self::Numa => Scope::Numa,
+            Self::System => Scope::System,
+        }
+    }
+
+    /// What the core's scope is here.
+    pub(crate) const fn of_core(scope: Scope) -> Self {
+        match scope {
+            Scope::Cpu => Self::Cpu,
+            Scope::Smt => Self::Smt,
+            Scope::Cache => Self::Cache,
+            Scope::CacheShard(_) => Self::CacheShard,
+            Scope::Numa => Self::Numa,
+            Scope::System => Self::System,
+        }
+    }
+
     /// Reads a workqueue's setting: the name of a scope, or `default` (returned as `None`) for
     /// whatever the default scope is at the time.
     ///
@@ -111,16 +135,8 @@ pub(crate) struct Pod {
 /// `shard_size` is the number of cores that a [`AffinityScope::CacheShard`] pod should have; 0 is
 /// taken for 1.
 pub(crate) fn pods(scope: AffinityScope, topology: &Topology, shard_size: u32) -> Vec<Pod> {
-    let scope = match scope {
-        AffinityScope::Cpu => Scope::Cpu,
-        AffinityScope::Smt => Scope::Smt,
-        AffinityScope::Cache => Scope::Cache,
-        AffinityScope::CacheShard => Scope::CacheShard(shard_size),
-        AffinityScope::Numa => Scope::Numa,
-        AffinityScope::System => Scope::System,
-    };
     let cpus: Vec<place::Cpu> = topology.cpus().iter().map(Cpu::in_core).collect();
-    group(&cpus, &place::pod_leaders(scope, &cpus))
+    group(&cpus, &place::pod_leaders(scope.in_core(shard_size), &cpus))
 }
 
 /// Puts CPUs with the same leader together.
