@@ -223,9 +223,11 @@ fn many() {
     }
 }
 
+const LONG: Duration = Duration::from_micros(300);
+
 /// An item that needs the CPU for long, and tells where it ran.
 fn long() -> u32 {
-    burn(Duration::from_micros(300));
+    burn(LONG);
     sys::current_cpu()
 }
 
@@ -263,13 +265,20 @@ fn near() {
 
 fn idle_after_all() {
     let wq = managed("after all");
-    let here = sys::allowed_cpus()[0];
+    let cpus = sys::allowed_cpus();
+    let here = cpus[0];
     compute_until_away(&wq, here);
     // Those of the last round stay away, and this thread sleeps while they run. Others may be done
     // with all of them before its CPU has found out that it is idle; the sooner, the more they are.
+    // Where many CPUs take them, one that is slow could not queue them as fast.
+    let takes = LONG * (cpus.len() as u32).div_ceil(8);
+    let item = move || {
+        burn(takes);
+        sys::current_cpu()
+    };
     let mut nr_items = 200;
     eventually("they come back to its idle CPU", || {
-        let items: Vec<_> = (0..nr_items).map(|_| wq.queue(long)).collect();
+        let items: Vec<_> = (0..nr_items).map(|_| wq.queue(item)).collect();
         nr_items = (2 * nr_items).min(20_000);
         items.into_iter().filter(|item| !item.is_finished()).any(|item| joined(item) == here)
     });
