@@ -269,17 +269,17 @@ fn idle_after_all() {
     let here = cpus[0];
     compute_until_away(&wq, here);
     // Those of the last round stay away, and this thread sleeps while they run. Others may be done
-    // with all of them before its CPU has found out that it is idle; the sooner, the more they are.
-    // Where many CPUs take them, one that is slow could not queue them as fast.
-    let takes = LONG * (cpus.len() as u32).div_ceil(8);
-    let item = move || {
-        burn(takes);
-        sys::current_cpu()
-    };
-    let mut nr_items = 200;
+    // with all of them before its CPU has found out that it is idle, or with each before the next
+    // is queued: the sooner, the longer they take.
+    let nr_items = 200.max(16 * cpus.len());
+    let mut takes = LONG;
     eventually("they come back to its idle CPU", || {
+        let item = move || {
+            burn(takes);
+            sys::current_cpu()
+        };
         let items: Vec<_> = (0..nr_items).map(|_| wq.queue(item)).collect();
-        nr_items = (2 * nr_items).min(20_000);
+        takes = (2 * takes).min(Duration::from_millis(40));
         items.into_iter().filter(|item| !item.is_finished()).any(|item| joined(item) == here)
     });
 }
