@@ -13,6 +13,11 @@ pub(crate) fn state(stat: &str) -> Option<char> {
     fields(stat)?.next()?.chars().next()
 }
 
+/// Whether the state is that of a process or thread that has ended.
+pub(crate) const fn has_ended(state: char) -> bool {
+    matches!(state, 'Z' | 'X')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

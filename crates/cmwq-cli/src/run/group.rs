@@ -64,9 +64,10 @@ fn living(proc: &Path) -> HashSet<i32> {
 
 /// The group of a process that has not ended.
 fn group_of(stat: &str) -> Option<i32> {
-    let mut fields = stat::fields(stat)?;
-    let (state, group) = (fields.next()?, fields.nth(1)?);
-    if matches!(state, "Z" | "X") { None } else { group.parse().ok() }
+    if stat::has_ended(stat::state(stat)?) {
+        return None;
+    }
+    stat::fields(stat)?.nth(2)?.parse().ok()
 }
 
 #[cfg(test)]

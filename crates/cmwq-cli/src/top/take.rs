@@ -7,9 +7,9 @@ use cmwq::foreign::harmless;
 use cmwq_observe::inspect::{self, PoolKind, Snapshot, Target};
 
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Worker};
-use crate::dump;
 use crate::look::limit::{self, LeftOut};
 use crate::look::{Place, Stacks, Symbols, threads};
+use crate::{dump, stat};
 
 /// See the module header.
 pub(super) struct Taker {
@@ -47,7 +47,8 @@ impl Taker {
         let left_out = if self.shows_all { LeftOut::default() } else { limit::limit(&mut seen) };
         let process = match threads::process(pid) {
             _ if self.has_ended => Process::Ended,
-            None | Some('Z' | 'X') => Process::Ended,
+            None => Process::Ended,
+            Some(state) if stat::has_ended(state) => Process::Ended,
             Some('T' | 't') => Process::Stopped,
             Some(_) => Process::Runs,
         };

@@ -19,7 +19,7 @@ use cmwq_observe::inspect::{OpenError, Target};
 use super::merge::{Merge, Take};
 use super::{Args, End, Subject, begun};
 use crate::look::{Symbols, threads};
-use crate::message;
+use crate::{message, stat};
 
 /// How the kernel shows the file.
 const LINK: &str = "/memfd:cmwq-trace (deleted)";
@@ -123,7 +123,7 @@ impl Live {
     }
 
     fn is_alive(&self) -> bool {
-        threads::process(self.pid).is_some_and(|state| !"ZX".contains(state))
+        threads::process(self.pid).is_some_and(|state| !stat::has_ended(state))
     }
 }
 

@@ -210,24 +210,23 @@ impl Engine<'_> {
     #[cold]
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
-        let (limits, is_frozen) = (self.queues[queue].limits, self.queues[queue].is_frozen);
-        let is_plugged =
-            self.queues[queue].pwqs.begins_plugged(self.queues[queue].kind == Kind::Ordered);
+        let it = &self.queues[queue];
+        let (limit, are_shared) = (it.own_limit(), it.limits.are_shared());
+        let is_plugged = it.pwqs.begins_plugged(it.kind == Kind::Ordered);
         // All pwqs of an ordered queue share one limit.
         let known = self.queues[queue].links.first().map(|link| link.group);
         let (group, slots) = match known.filter(|_| is_plugged) {
-            _ if limits.are_shared() => {
+            _ if are_shared => {
                 let node = self.queues[queue].node_of(kind, &self.machine);
                 self.shared_limit(queue, node)
             }
             Some(group) => (group, None),
-            None => (self.new_group(limits.own(is_frozen)), None),
+            None => (self.new_group(limit), None),
         };
         let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(slots, raised);
         let pwq = self.pools.list[pool].lock_only().add_pwq(config);
-        let limit = limits.own(is_frozen);
         queue.add_link(Link { pool, pwq, group, limit });
         let link = queue.link(pool).expect("just added");
         let number = queue.key.0 as QueueId;
@@ -391,10 +390,11 @@ impl Engine<'_> {
     /// Gives every pwq and node of the queue its part of the limit. `only_changes`: leaves
     /// unchanged parts alone.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
-        let (limits, is_frozen) = (self.queues[queue].limits, self.queues[queue].is_frozen);
-        let nr_own = if limits.are_shared() { 0 } else { self.queues[queue].links.len() };
+        let it = &self.queues[queue];
+        let (own, are_shared) = (it.own_limit(), it.limits.are_shared());
+        let nr_own = if are_shared { 0 } else { it.links.len() };
         for index in 0..nr_own {
-            let (link, own) = (self.queues[queue].links[index], limits.own(is_frozen));
+            let link = self.queues[queue].links[index];
             if only_changes && own == link.limit {
                 continue;
             }

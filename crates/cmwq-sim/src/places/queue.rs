@@ -261,11 +261,16 @@ impl Queue {
         *self = Self { flush, nr_made: self.nr_made + 1, is_frozen: self.is_frozen, ..new };
     }
 
+    /// What each pwq may run that shares no limit.
+    pub(crate) fn own_limit(&self) -> u32 {
+        self.limits.own(self.is_frozen)
+    }
+
     /// `raised`: by how much a sabotaged driver admits more.
     pub(crate) fn pwq_config(&self, slots: Option<Arc<NodeLimit>>, raised: u32) -> PwqConfig {
         PwqConfig {
             wq: self.key,
-            max_active: self.limits.own(self.is_frozen).saturating_add(raised),
+            max_active: self.own_limit().saturating_add(raised),
             node: slots.map(|slots| slots as Arc<dyn NodeSlots>),
             cpu_intensive: self.is_intensive,
             rescuer: self.has_rescuer,

@@ -539,9 +539,7 @@ impl Locked {
     /// that says "not enough" for too long is only slower.
     #[inline(always)]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
-        let may_saturate = self.watched && self.core.config().may_saturate;
-        let may_be_helped = may_saturate && pool.may_be_helped();
-        let saturated = self.core.is_saturated(self.watched, || may_be_helped);
+        let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
         }

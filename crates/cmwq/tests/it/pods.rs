@@ -227,7 +227,12 @@ const LONG: Duration = Duration::from_micros(300);
 
 /// An item that needs the CPU for long, and tells where it ran.
 fn long() -> u32 {
-    burn(LONG);
+    takes(LONG)
+}
+
+/// As [`long`], for so long.
+fn takes(time: Duration) -> u32 {
+    burn(time);
     sys::current_cpu()
 }
 
@@ -272,14 +277,10 @@ fn idle_after_all() {
     // with all of them before its CPU has found out that it is idle, or with each before the next
     // is queued: the sooner, the longer they take.
     let nr_items = 200.max(16 * cpus.len());
-    let mut takes = LONG;
+    let mut time = LONG;
     eventually("they come back to its idle CPU", || {
-        let item = move || {
-            burn(takes);
-            sys::current_cpu()
-        };
-        let items: Vec<_> = (0..nr_items).map(|_| wq.queue(item)).collect();
-        takes = (2 * takes).min(Duration::from_millis(40));
+        let items: Vec<_> = (0..nr_items).map(|_| wq.queue(move || takes(time))).collect();
+        time = (2 * time).min(Duration::from_millis(40));
         items.into_iter().filter(|item| !item.is_finished()).any(|item| joined(item) == here)
     });
 }

@@ -39,6 +39,13 @@ fn open() -> Session {
     open_at(&path_of_trace())
 }
 
+/// As [`open`], and events of these kinds are traced from now on.
+fn begin(kinds: u32) -> Session {
+    let mut session = open();
+    session.begin(kinds).unwrap();
+    session
+}
+
 fn open_at(path: &Path) -> Session {
     let file = File::options().read(true).write(true).open(path).unwrap();
     Session::open(file.into()).unwrap()
@@ -66,6 +73,13 @@ struct Found {
 }
 
 impl Found {
+    /// What there is to read now.
+    fn read_from(session: &mut Session) -> Self {
+        let mut found = Self::default();
+        found.read(session);
+        found
+    }
+
     fn read(&mut self, session: &mut Session) {
         let round = session.round(|ring, words| match unpack(words) {
             Some(Record::Event(event)) => self.events.push(event),
@@ -111,8 +125,7 @@ fn order() {
     joined(wq.queue(|| ()));
     // An item has ended a little later than its result is there.
     wq.flush();
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     let (first, second) = (Gate::new(), Gate::new());
     let _handle = {
         let (first, second) = (first.clone(), second.clone());
@@ -127,8 +140,7 @@ fn order() {
     joined(waiting);
     wq.flush();
     session.stop();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     assert_eq!(found.lost, 0);
     let events = found.of("one by one");
     let of_work = |work: u64| -> Vec<Kind> {
@@ -161,15 +173,13 @@ fn expired() {
     let wq = percpu("expired");
     joined(wq.queue(|| ()));
     wq.flush();
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     let delay = Duration::from_millis(1);
     let handles: Vec<_> = (0..ITEMS).map(|_| wq.queue_delayed_on(0, || (), delay)).collect();
     handles.into_iter().for_each(joined);
     wq.flush();
     session.stop();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     for kind in [Kind::QueueWork, Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd] {
         assert_eq!(found.count("expired", kind), ITEMS, "{kind:?}: {:#?}", found.of("expired"));
     }
@@ -204,8 +214,7 @@ fn batches() {
     joined(wq.queue(|| ()));
     // An item has ended a little later than its result is there.
     wq.flush();
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     for item in &items {
         assert!(wq.queue_work_on(cpu, item));
         eventually("the first one runs", || begun.load(Ordering::Relaxed));
@@ -213,8 +222,7 @@ fn batches() {
     are_queued.store(true, Ordering::Relaxed);
     wq.flush();
     session.stop();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     assert_eq!(found.lost, 0);
     let (mut kinds, mut ended) = (HashMap::<u64, Vec<Kind>>::new(), 0);
     let mut nr_at_once = 0;
@@ -243,15 +251,13 @@ fn blocking() {
     joined(wq.queue(|| ()));
     // An item has ended a little later than its result is there.
     wq.flush();
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     let tid = joined(wq.queue(|| {
         cmwq::blocking(|| ());
         sys::gettid()
     }));
     wq.flush();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     let about = |kind| {
         let tid = u32::try_from(tid).unwrap();
         found.events.iter().filter(|event| event.kind == kind && event.tid == tid).count()
@@ -271,27 +277,23 @@ fn full() {
     joined(wq.queue(|| ()));
     // An item has ended a little later than its result is there.
     wq.flush();
-    let mut session = open();
-    session.begin(Kind::QueueWork.bit()).unwrap();
+    let mut session = begin(Kind::QueueWork.bit());
     // One ring has 65,536 places, and nobody reads.
     for _ in 0..ITEMS {
         drop(wq.queue(|| ()));
         session.renew();
     }
     session.stop();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     assert!(found.lost > 0);
     assert_eq!(found.count("too much", Kind::QueueWork) + found.lost as usize, ITEMS);
     // The ring is empty again, so there is room.
     session.renew();
     session.begin(Kind::QueueWork.bit()).unwrap_err();
     drop(session);
-    let mut session = open();
-    session.begin(Kind::QueueWork.bit()).unwrap();
+    let mut session = begin(Kind::QueueWork.bit());
     drop(wq.queue(|| ()));
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     assert_eq!((found.count("too much", Kind::QueueWork), found.lost), (1, 0));
 }
 
@@ -311,18 +313,14 @@ fn a_reader_that_dies_leaves_nothing_switched_on() {
 fn lease() {
     let wq = ordered("lease");
     joined(wq.queue(|| ()));
-    let mut dead = open();
-    dead.begin(ALL).unwrap();
-    std::mem::forget(dead);
+    std::mem::forget(begin(ALL));
     let mut session = open();
     let refused = session.begin(ALL).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy, "{refused}");
     eventually("the dead reader's lease ends", || session.begin(ALL).is_ok());
     drop(session);
-    let mut dead = open();
-    dead.begin(ALL).unwrap();
-    let mut found = Found::default();
-    found.read(&mut dead);
+    let mut dead = begin(ALL);
+    Found::default().read(&mut dead);
     lapse(&wq, &dead);
 }
 
@@ -334,10 +332,8 @@ fn a_reader_that_comes_too_late_goes_on_and_knows() {
 fn late() {
     let wq = ordered("late");
     joined(wq.queue(|| ()));
-    let mut session = open();
-    session.begin(ALL).unwrap();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let mut session = begin(ALL);
+    let mut found = Found::read_from(&mut session);
     assert!(!found.has_lapsed);
     let seen = open();
     lapse(&wq, &seen);
@@ -401,14 +397,12 @@ fn ends() {
         let end = Gate::new();
         let item = occupy(&wq, &end);
         drop(other);
-        let mut session = open();
-        session.begin(Kind::ExecuteEnd.bit()).unwrap();
+        let mut session = begin(Kind::ExecuteEnd.bit());
         end.open();
         joined(item);
         wq.flush();
         session.stop();
-        let mut found = Found::default();
-        found.read(&mut session);
+        let found = Found::read_from(&mut session);
         assert_eq!(found.count("handed over", Kind::ExecuteEnd), 1, "{has_other}: {found:?}");
     }
 }
@@ -423,8 +417,7 @@ fn fork() {
     joined(wq.queue(|| ()));
     // An item has ended a little later than its result is there.
     wq.flush();
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     joined(wq.queue(|| ()));
     wq.flush();
     let status = sys::fork(|| {
@@ -436,15 +429,13 @@ fn fork() {
         own.begin(ALL).unwrap();
         joined(wq.queue(|| ()));
         wq.flush();
-        let mut found = Found::default();
-        found.read(&mut own);
+        let found = Found::read_from(&mut own);
         assert_eq!(found.count("family", Kind::ExecuteEnd), 1, "its own trace has its own items");
     });
     assert_eq!(status, 0);
     joined(wq.queue(|| ()));
     wq.flush();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     assert_eq!(found.count("family", Kind::ExecuteEnd), 2, "the child's are not there");
     assert_eq!(found.lost, 0);
 }
@@ -460,15 +451,13 @@ fn threads() {
     joined(wq.queue(|| ()));
     // An item has ended a little later than its result is there.
     wq.flush();
-    let mut session = open();
-    session.begin(Kind::QueueWork.bit()).unwrap();
+    let mut session = begin(Kind::QueueWork.bit());
     for _ in 0..THREADS {
         let wq = wq.clone();
         std::thread::spawn(move || joined(wq.queue(|| ()))).join().unwrap();
         session.renew();
     }
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     assert_eq!((found.count("comers", Kind::QueueWork), found.lost), (THREADS, 0));
     assert!(found.threads.len() < 20, "{} rings", found.threads.len());
 }
@@ -482,12 +471,10 @@ fn mayday() {
     let cpu = sys::allowed_cpus()[0];
     let (rescued, other) = (reclaim("rescued", |builder| builder.percpu()), percpu("other"));
     let stuck = Stuck::new(other.clone(), &[cpu]);
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     assert!(joined(rescued.queue_on(cpu, cmwq::current_is_rescuer)));
     rescued.flush();
-    let mut found = Found::default();
-    found.read(&mut session);
+    let found = Found::read_from(&mut session);
     stuck.free();
     let events = found.of("rescued");
     let first = |kind| {
@@ -512,8 +499,7 @@ fn culled() {
         let tasks = procfs::other_tasks().into_iter();
         tasks.filter(|task| task.name.starts_with("kworker/")).map(|task| task.tid).collect()
     };
-    let mut session = open();
-    session.begin(Kind::WorkerCreated.bit() | Kind::WorkerCulled.bit()).unwrap();
+    let mut session = begin(Kind::WorkerCreated.bit() | Kind::WorkerCulled.bit());
     let mut known = alive();
     let mut found = Found::default();
     let entered = Arc::new(AtomicUsize::new(0));
@@ -562,8 +548,7 @@ fn hog() {
     let wq = percpu("hogged");
     joined(wq.queue_on(cpu, || ()));
     wq.flush();
-    let mut session = open();
-    session.begin(ALL).unwrap();
+    let mut session = begin(ALL);
     let (begun, over) = (Gate::new(), Gate::new());
     let opened = Opened(&over);
     let hog = wq.queue_on(cpu, {

@@ -37,7 +37,7 @@ fn look_at(task: &Path, seen: &mut Build, children: &mut Vec<u32>) {
             return;
         }
     };
-    let Some(state) = stat::state(&stat).filter(|state| !matches!(state, 'Z' | 'X')) else {
+    let Some(state) = stat::state(&stat).filter(|state| !stat::has_ended(*state)) else {
         return;
     };
     seen.threads += 1;
