@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The largest cycle of modules in each room of the library, and what it may be at most.
+"""The largest cycle of modules in each layer of the library, and what it may be at most.
 
-A module is a file or folder directly in the room. It needs another one if it imports it, or calls a
+A module is a file or folder directly in the layer. It needs another one if it imports it, or calls a
 function that only the other one defines: methods of a type may be written beside those who use
 them, so imports alone do not tell who calls whom. Tests may need anything.
 """
@@ -24,29 +24,29 @@ def code(path):
     return re.split(r"(?m)^#\[cfg\((?:all\()?test\b.*\n(?:pub\(crate\) )?mod tests? \{", text)[0]
 
 
-def modules(room):
-    """Name to the code of its files, each with its depth below the room."""
+def modules(layer):
+    """Name to the code of its files, each with its depth below the layer."""
     found = {}
-    for path in sorted((SOURCES / room).rglob("*.rs")):
-        parts = path.relative_to(SOURCES / room).with_suffix("").parts
+    for path in sorted((SOURCES / layer).rglob("*.rs")):
+        parts = path.relative_to(SOURCES / layer).with_suffix("").parts
         if "tests" not in parts:
             found.setdefault(parts[0], []).append((code(path), len(parts)))
     return found
 
 
-def imported(room, text, depth):
-    """Names after `crate::room::` and after as many `super::` as lead to the room."""
+def imported(layer, text, depth):
+    """Names after `crate::layer::` and after as many `super::` as lead to the layer."""
     way = "super::" * depth
-    for match in re.finditer(rf"\bcrate::{room}::(\w+|\{{[^;]*\}})|(?<!super::){way}(\w+)", text):
+    for match in re.finditer(rf"\bcrate::{layer}::(\w+|\{{[^;]*\}})|(?<!super::){way}(\w+)", text):
         names = match.group(1) or match.group(2)
         yield from re.findall(r"(?:^|[{,]\s*)(\w+)", names)
 
 
-def needs(room, found):
+def needs(layer, found):
     """Who needs whom, and why."""
     elsewhere = set()
     for path in [*SOURCES.rglob("*.rs"), *Path("crates/cmwq-core/src").rglob("*.rs")]:
-        if SOURCES / room not in path.parents:
+        if SOURCES / layer not in path.parents:
             elsewhere |= set(re.findall(r"\bfn (\w+)", path.read_text()))
     defined = {}
     for name, files in found.items():
@@ -56,7 +56,7 @@ def needs(room, found):
     edges = {name: {} for name in found}
     for name, files in found.items():
         for text, depth in files:
-            for other in imported(room, text, depth):
+            for other in imported(layer, text, depth):
                 edges[name].setdefault(other, "imported")
             for function in {one or two for one, two in CALL.findall(text)} - elsewhere - NOT_OURS:
                 if len(defined.get(function, ())) == 1:
@@ -76,16 +76,16 @@ def reached(edges, start):
 
 def main():
     failed = False
-    for room, most in MOST.items():
-        edges = needs(room, modules(room))
+    for layer, most in MOST.items():
+        edges = needs(layer, modules(layer))
         reach = {name: reached(edges, name) for name in edges}
         cycles = {frozenset(b for b in reach[a] if a in reach[b]) for a in edges}
         largest = max(cycles, key=len)
         if "--show" in sys.argv:
-            print(f"{room}: {len(largest)} of {len(edges)} modules in the largest cycle", *sorted(largest))
+            print(f"{layer}: {len(largest)} of {len(edges)} modules in the largest cycle", *sorted(largest))
         if len(largest) > most:
             failed = True
-            print(f"{room} has a cycle of {len(largest)} modules ({most} at most):")
+            print(f"{layer} has a cycle of {len(largest)} modules ({most} at most):")
             for a in sorted(largest):
                 for b, why in sorted(edges[a].items()):
                     if b in largest:

@@ -1,8 +1,8 @@
-//! What all functions of the C face have in common: they answer what cannot be done, and nothing of
-//! Rust's leaves them.
+//! What all functions of the C library have in common: they answer what cannot be done, and
+//! nothing of Rust's leaves them.
 //!
-//! A null pointer, or a queue that cannot be made because no thread can be had, is said in one line
-//! that begins with the function's name, and nothing is done; the answer is the one that the
+//! A null pointer, or a queue that cannot be made because no thread can be had, is logged in one
+//! line that begins with the function's name, and nothing is done; the answer is the one that the
 //! interface has for "no". What unwinds all the same is a bug of the library's, or a function of
 //! the program's that does not return: one line, and the end.
 

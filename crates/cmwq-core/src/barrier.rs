@@ -2,7 +2,7 @@
 //! for.
 //!
 //! A barrier only reports that its turn has come. So a worker that has just ended an item need not
-//! run the barriers glued to it: it [passes](PoolState::pass_barrier) them, which takes a fifth of
+//! run the barriers linked to it: it [passes](PoolState::pass_barrier) them, which takes a fifth of
 //! a run. A barrier that is met otherwise (its item was taken back, a guest is at work, runs are
 //! traced) is run like any other item.
 //!

@@ -35,7 +35,7 @@ impl PoolState {
         let is_alone = !self.keeps(Rule::BarriersOutliveTheirItem);
         if word.is_inactive() && word.is_linked() && !is_alone {
             // The barriers must not wait for a slot that a cancelled item will never take.
-            // SAFETY: (queued): the item is linked here and so is what is glued to it.
+            // SAFETY: (queued): the item is linked here and so is what is linked to it.
             unsafe {
                 if let Some(barrier) = self.worklist_after(node) {
                     self.move_chain_to_worklist(barrier);

@@ -1,4 +1,5 @@
-//! Every limit of the core, with its reason. Values are the kernel's unless a line says otherwise.
+//! The kernel's limits, and the thresholds of managed pools. Other limits stand where they are
+//! used, marked `LIMIT:`. Values are the kernel's unless a line says otherwise.
 
 /// Number of flush colours; one is always kept free, so 15 flushes can be outstanding.
 pub const WORK_NR_COLORS: u8 = 16;
@@ -40,6 +41,6 @@ pub const WAITS_SOON_NS: u64 = 2_000_000;
 /// After so many such items in a row a managed pool starts others although enough workers run. Not
 /// the kernel's.
 pub const MANY_FIRST_WAITS: u8 = 4;
-/// After so many claims in a row without a batch that was called back a worker takes items along;
-/// later batches are longer. Not the kernel's.
+/// After so many claims in a row in which no batch was called back, a worker claims several items
+/// at once; later batches are longer. Not the kernel's.
 pub const CALM_CLAIMS: u8 = 4;

@@ -38,7 +38,7 @@ pub enum Start {
     Wait,
 }
 
-/// The flush books of one workqueue. `F` names a waiting flusher. Lock: WQ.
+/// The flush state of one workqueue. `F` names a waiting flusher. Lock: WQ.
 #[derive(Debug)]
 pub struct FlushState<F> {
     work_color: u8,

@@ -18,7 +18,7 @@
 //!
 //! Reading order: [`word`] → [`work`] → [`policy`] → [`pool`] → `worker` → `pwq` → [`flush`].
 //!
-//! Why: docs/decisions/one-brain.md
+//! Why: docs/decisions/rules-in-the-core.md
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 

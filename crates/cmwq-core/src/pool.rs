@@ -18,7 +18,7 @@
 //! - *(queued)* see [`crate::word`].
 //! - *(cursor)* see `rescue`.
 //!
-//! Split by topic: this file has the table and the books; `queue`, `next`, `events`, `closing` and
+//! Split by topic: this file has the table and the counts; `queue`, `next`, `events`, `closing` and
 //! `rescue` have the protocols, `reading`, `report` and `value` what others may know.
 //! `keeps(Rule::…)` is `true` at compile time, but for the exhaustive search, which takes rules
 //! out: see `rules`.
@@ -534,7 +534,7 @@ impl PoolState {
         w.current.and_then(|c| self.pwqs.get(c.pwq.0)).is_some_and(|pwq| pwq.cpu_intensive)
     }
 
-    // ---- the books
+    // ---- the counts
 
     #[inline]
     fn worker(&mut self, id: WorkerId) -> &mut Worker {

@@ -3,8 +3,8 @@
 //! A queue's *slots*, one for each CPU that items are queued for, each lead to a pwq of some pool.
 //! A change leads slots to other pools ([`Pwqs::moves`]): their new pwqs are added, and then those
 //! to which no slot leads any more are replaced ([`Pwqs::replaced`]), and retired one after the
-//! other. What they have, items behind a limit included, they work off where it is; those that have
-//! nothing left are removed.
+//! other. A replaced pwq finishes the items it has, those behind a limit included, in its own pool;
+//! when it has none left it is removed.
 //!
 //! Of an ordered queue's pwqs only the oldest starts items, so that order holds: items of an older
 //! pwq were queued earlier. A new one begins [plugged](Pwqs::begins_plugged), and with the removal

@@ -1,4 +1,5 @@
-//! The only module that names the atomics, and the only one that names orderings.
+//! The only module that names `core::sync::atomic`, loom or shuttle, and the only one with
+//! orderings stronger than Relaxed.
 //!
 //! Everything that correctness needs of an atomic operation is a *site* with a name:
 //! `claim.acquire` is the acquire half of `claim`, `set_queued.chain` its being a

@@ -10,7 +10,7 @@
 //! the CPU, has not seen what happened meanwhile. After a pause of a whole threshold all measures
 //! begin anew.
 //!
-//! *Kernel*: `wq_watchdog_timer_fn`, `panic_on_wq_watchdog`.
+//! KERNEL: `wq_watchdog_timer_fn`, `panic_on_wq_watchdog`.
 //!
 //! Why: docs/decisions/watchdog-counts.md
 

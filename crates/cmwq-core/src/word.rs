@@ -6,9 +6,9 @@
 //! | bits | queued (`PWQ` set) | off queue |
 //! |---|---|---|
 //! | 0 | `PENDING`: ownership token; setting it 0→1 wins queueing | same |
-//! | 1 | `INACTIVE`: not counted in `nr_active`: parked behind `max_active`, or a barrier | 0 |
+//! | 1 | `INACTIVE`: not counted in `nr_active`: waiting behind `max_active`, or a barrier | 0 |
 //! | 2 | `PWQ`: 1 | 0 |
-//! | 3 | `LINKED`: the next list entry is glued to this one (a barrier follows) | 0 |
+//! | 3 | `LINKED`: the next list entry is linked to this one (a barrier follows) | 0 |
 //! | 4..8 | flush colour | bit 4: last pool was a BH pool |
 //! | 5..21 | – | disable depth |
 //! | 8..32 | pool id | – |

@@ -1,10 +1,10 @@
 //! The work item itself, `struct work_struct`: a word, a link, a function.
 //!
-//! All writers of the word use a read-modify-write, never a store: a queuer that finds `PENDING`
-//! set has released its stores *into the word*, and the chain of read-modify-writes carries them to
-//! the run, whatever the ordering of those in between. A plain store in between would cut the chain
-//! (and store-then-fence, the kernel's way, is not enough in the C11 model: loom finds the lost
-//! event; see `models`).
+//! All writers of a word that others may claim use a read-modify-write, never a store (`set_own`
+//! stores, to barriers only): a queuer that finds `PENDING` set has released its stores *into the
+//! word*, and the chain of read-modify-writes carries them to the run, whatever the ordering of
+//! those in between. A plain store in between would cut the chain (and store-then-fence, the
+//! kernel's way, is not enough in the C11 model: loom finds the lost event; see `models`).
 //!
 //! Why: docs/decisions/clearing-pending.md
 

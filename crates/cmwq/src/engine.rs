@@ -1,9 +1,9 @@
 //! Acts on what `cmwq-core` decides: queues, pools, workers, and the threads that serve them.
 //!
-//! Three floors, each of which knows those below it. What the lower floors call of the highest one
+//! Three levels, each of which knows those below it. What the lower levels call of the highest one
 //! is handed in when a runtime starts: [`runtime::Upcalls`].
 //!
-//! Why: docs/decisions/engine-in-three-floors.md
+//! Why: docs/decisions/engine-in-three-levels.md
 
 // Tools and values, which know neither pools nor queues.
 pub(crate) mod account;

@@ -3,8 +3,11 @@
 //!
 //! Queue functions; shared worker pools run them. The pools keep *just enough* workers runnable:
 //! one per CPU, and the moment the last running one **blocks** (a lock, a file, a sleep, a page
-//! fault; nobody has to say so), the next item starts on another worker. No CPU idles while work
-//! waits, no pool is oversubscribed, nothing deadlocks because "the pool" is asleep.
+//! fault; nobody has to say so), the next item starts on another worker. So a CPU is not left idle
+//! while work waits, beyond the microseconds in which a block is noticed (milliseconds where other
+//! programs use the CPU all the time); few threads compete for it, and functions that wait do not
+//! fill up the pool. Limits hold all the same: items that wait for others behind a `max_active` or
+//! `max_workers` that they use up wait for ever.
 //!
 //! ```
 //! let wq = cmwq::Workqueue::new("hello")?;
@@ -31,8 +34,8 @@
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`Config`]: settings of the process, hooks of threads, a sink for notices.
 //! - [`blocking`]: to say that one is about to block, where that is known.
-//! - [`watch_children`], [`watch_process`]: to count as running while a program does that one waits
-//!   for.
+//! - [`watch_children`], [`watch_process`]: to count as running while a program runs that the item
+//!   waits for.
 //! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
 //!   [`show_all_workqueues`]: what queues and workers do. [`watchdog`]: who stands still.
 //! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
@@ -53,9 +56,10 @@
 //! idle has no wake-ups. The process may end at any time; [`shutdown`] is for those who want to
 //! leave nothing running.
 //!
-//! Settings come from the environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`] and
-//! [`Config`], and `CMWQ_QUIET=1` silences the notices about what is degraded; a program with
-//! privileges of its own (set-user-ID, file capabilities) reads no variable.
+//! Settings come from the environment (`CMWQ_PARAMS`, `CMWQ_DETECT`, `CMWQ_CONTROL` for the
+//! [control socket](control), `CMWQ_TRACE=FILE` for a trace), or from [`set_param`] and [`Config`],
+//! and `CMWQ_QUIET=1` silences the notices about what is degraded; a program with privileges of its
+//! own (set-user-ID, file capabilities) reads no variable.
 //!
 //! **Panics.** A panic in a function never takes a worker or another item with it; it goes to
 //! `join`, or to the [panic handler](set_panic_handler). In a program built with `panic = "abort"`

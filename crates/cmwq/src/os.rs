@@ -1,5 +1,5 @@
 //! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the
-//! environment, and the primitives that are made of them. Knows of no room.
+//! environment, and the primitives that are made of them. Imports no layer above it.
 //!
 //! Why: docs/decisions/cfg-of-models.md
 

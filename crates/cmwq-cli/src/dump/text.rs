@@ -237,7 +237,7 @@ fn remarks(out: &mut String, seen: &Snapshot) {
         (missing.queues, "workqueues"),
         (missing.pools, "pools"),
         (missing.workers, "workers"),
-        (missing.links, "ways of queues into pools"),
+        (missing.links, "pwqs"),
         (missing.masks, "sets of CPUs"),
         (u64::from(seen.torn), "records that were being changed"),
     ];

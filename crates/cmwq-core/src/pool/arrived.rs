@@ -166,7 +166,7 @@ impl PoolState {
         Some((pwq, item, arrived.pop()))
     }
 
-    /// Makes the books right, and puts the arrived items on the worklist, where they can be found.
+    /// Makes the counts right, and puts the arrived items on the worklist, where they can be found.
     /// To be called before an item is looked for or waited for. The worker that the items arrived
     /// for is at work and comes for them, so nobody has to be kicked. The inbox stays as it is.
     #[inline]

@@ -3,9 +3,9 @@
 //!
 //! A batch is made of items that have [arrived](super::arrived).
 //!
-//! - *(lag)* While a batch is out, the books lack those of its items that were begun: `current` and
-//!   `seq` of its worker, and the counts of its pwq. [`PoolState::call_back`] makes the books
-//!   right. Every event calls the batch back first, and so does queueing, since an item that comes
+//! - *(lag)* While a batch is out, the counts lack those of its items that were begun: `current`
+//!   and `seq` of its worker, and those of its pwq. [`PoolState::call_back`] makes them right.
+//!   Every event calls the batch back first, and so does queueing, since an item that comes
 //!   to the worklist is younger than the batch. No batch stays out for long: an item always waits
 //!   behind it, so the pool is watched, and the next look calls the batch back.
 //! - *(one slot)* The items of a batch run one after the other, by one pwq and in one colour. So
@@ -44,21 +44,21 @@ impl PoolState {
         self.config.batches.is_some() && self.config.concurrency == 1
     }
 
-    /// Whether a batch is out, so that the books may be behind.
+    /// Whether a batch is out, so that the counts may be behind.
     #[inline]
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.out.is_some()
     }
 
-    /// Debug builds check that the books are not read while they are behind.
+    /// Debug builds check that the counts are not read while they are behind.
     #[inline]
     pub(crate) fn assert_caught_up(&self) {
         debug_assert!(self.out.is_none(), "(lag)");
     }
 
-    /// Calls the batch back: afterwards the books are right, and the items that were not begun have
-    /// arrived again.
+    /// Calls the batch back: afterwards the counts are right, and the items that were not begun
+    /// have arrived again.
     #[cold]
     pub fn call_back(&mut self) {
         let Some(Out { worker, count, nr_colored }) = self.out.take() else { return };
@@ -117,7 +117,7 @@ impl PoolState {
         self.worker(worker).current.expect("a batch of an idle worker")
     }
 
-    /// Brings the books up to date: the worker has begun `count` more items, and finished as many.
+    /// Brings the counts up to date: the worker has begun `count` more items, and finished as many.
     fn turn_to(&mut self, worker: WorkerId, count: u32, nr_colored: u32, now: Current) {
         self.nr_started += u64::from(count);
         let p = self.pwq(now.pwq);
@@ -170,7 +170,7 @@ impl PoolState {
         }
         let books = self.pwq(current.pwq);
         let (colored, plain) = books.arrived.first_of(current.color, books.work_color);
-        // One item is left, so that work waits and the pool is watched while the books are behind.
+        // One item is left, so that work waits and the pool is watched while the counts are behind.
         let most = most.min(colored + plain).min(self.arrived.len().saturating_sub(1));
         let mut count = 0;
         while count < most {

@@ -110,7 +110,7 @@ impl PoolState {
     }
 
     /// KERNEL: `assign_work` — same. `true`: worker `id` has to start `node` now. `node` is on no
-    /// list any more, and the barriers glued to it are on the worker's scheduled list.
+    /// list any more, and the barriers linked to it are on the worker's scheduled list.
     #[inline]
     pub(super) fn assign(&mut self, node: Node, id: WorkerId) -> bool {
         // SAFETY: `node` is linked on the worklist.
@@ -203,7 +203,7 @@ impl PoolState {
         if is_reported && self.keeps(Rule::FinishCorrects) {
             self.update(id, |w| {
                 w.cpu_intensive = false;
-                // The worker is back, whatever was reported of it: the books are right again.
+                // The worker is back, whatever was reported of it: the counts are right again.
                 w.sleeping = false;
             });
         }

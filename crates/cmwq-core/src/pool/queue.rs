@@ -1,5 +1,5 @@
-//! Into the pool: queueing, which worker to wake for it, `max_active`, activation, and the books of
-//! a leaving item.
+//! Into the pool: queueing, which worker to wake for it, `max_active`, activation, and the counts
+//! of a leaving item.
 //!
 //! Why: docs/decisions/one-wake-up-at-a-time.md
 
@@ -282,7 +282,7 @@ impl PoolState {
         }
     }
 
-    /// Moves `first` and what is glued to it to the end of the worklist.
+    /// Moves `first` and what is linked to it to the end of the worklist.
     ///
     /// # Safety
     /// `first` must be linked on a list of this pool.
@@ -291,7 +291,7 @@ impl PoolState {
         unsafe { self.move_chain(first, |pool, node| pool.push_work(node)) };
     }
 
-    /// Takes `first` and what is glued to it off their list, and has `put` put each elsewhere.
+    /// Takes `first` and what is linked to it off their list, and has `put` put each elsewhere.
     ///
     /// KERNEL: `move_linked_works` — same.
     ///

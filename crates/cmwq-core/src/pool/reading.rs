@@ -95,12 +95,12 @@ impl<'a> Reading<'a> {
         books.nr_in_flight.iter().sum::<u32>() + uncounted
     }
 
-    /// How many of the items in flight by that pwq, as its books say, have ended in a batch.
+    /// How many of the items in flight by that pwq, as its counts say, have ended in a batch.
     fn nr_ended_in_flight(self, pwq: PwqId) -> u32 {
         self.batch.filter(|batch| batch.pwq == pwq).map_or(0, |b| b.begun.min(b.nr_colored))
     }
 
-    /// How many runs the books of a worker do not know of.
+    /// How many runs the counts of a worker do not know of.
     fn nr_unknown_runs(self, id: WorkerId) -> u32 {
         self.batch.filter(|batch| batch.worker == id).map_or(0, |batch| batch.begun)
     }

@@ -48,7 +48,7 @@ pub struct BusyWorker {
     pub scheduled: Waiting,
 }
 
-/// A pwq's books.
+/// A pwq's state.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PwqReport {

@@ -9,7 +9,7 @@
 //! Named invariants, checked by [`PoolState::check`]:
 //!
 //! - *(cursor)* between two items of a visit a dummy item on the worklist, the cursor, marks the
-//!   rescuer's position. A cursor is never inside a chain (an item and the barriers glued to it)
+//!   rescuer's position. A cursor is never inside a chain (an item and the barriers linked to it)
 //!   and never first: a rescuer without a cursor begins at the first item anyway. So a worker that
 //!   takes the first item never meets a cursor, and no worklist has only cursors.
 //! - *(called)* `RescueState::is_called` is true from the call until the visit begins; meanwhile
@@ -272,7 +272,7 @@ impl PoolState {
         self.manager.is_some() || (self.no_create_before != 0 && self.nr_idle == 0)
     }
 
-    /// The rescuer takes the next item of the pwq, with the barriers glued to it.
+    /// The rescuer takes the next item of the pwq, with the barriers linked to it.
     fn rescue_pick(&mut self, visit: &mut RescueVisit) -> Option<Node> {
         loop {
             let node = self.rescue_find(visit.pwq)?;

@@ -27,11 +27,11 @@ pub enum Rule {
     ReportsNameTheirRun,
     /// A worker that asks for work counts as running, whatever was reported of it.
     AskingIsRunning,
-    /// The books are right again when an item ends, whatever was reported of its worker.
+    /// The counts are right again when an item ends, whatever was reported of its worker.
     FinishCorrects,
     /// An item that is running goes to the worker that runs it.
     NoReentrance,
-    /// An item and what is glued to it move together.
+    /// An item and what is linked to it move together.
     ChainsMoveTogether,
     /// The barriers of a parked item that is taken back do not wait for its slot.
     BarriersOutliveTheirItem,
@@ -71,7 +71,7 @@ pub enum Rule {
     ClosedKeepsStandby,
     /// After a failed creation workers go on without a standby.
     FailureIsBorne,
-    /// Items that a worker has taken along and not begun come back when the books are read.
+    /// Items that a worker has taken along and not begun come back when the counts are read.
     BatchesComeBack,
     /// In a pool that makes batches an item is queued behind all that wait, also behind those that
     /// are on no list.

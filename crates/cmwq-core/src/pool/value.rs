@@ -106,7 +106,7 @@ pub struct WorkerValue {
     pub scheduled: Vec<Listed>,
 }
 
-/// A pwq's books.
+/// A pwq's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PwqValue {
     /// Which.

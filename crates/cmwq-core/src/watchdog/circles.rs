@@ -3,7 +3,7 @@
 //! An item that waits for a queue waits for all items of that queue. Only waits of items count:
 //! other threads' waits hold up no worker.
 //!
-//! *Kernel*: none. There this is left to lockdep and the hung-task detector.
+//! KERNEL: none. There this is left to lockdep and the hung-task detector.
 //!
 //! Why: docs/decisions/deadlock-is-a-circle.md
 

@@ -45,7 +45,7 @@ fn both_drivers_decide_the_same() {
             // Past the test harness, which keeps what a test that passes prints.
             let _ = writeln!(
                 io::stderr(),
-                "not tested: a script of the brain needs {} CPUs",
+                "not tested: a script of the core needs {} CPUs",
                 stage.nr_cpus()
             );
             continue;

@@ -355,7 +355,7 @@ impl Work {
     /// from a work function it counts as blocking at once; from the item's own, it would wait for
     /// itself: that is reported, and `false` returned.
     ///
-    /// KERNEL: `flush_work` — differs: it does neither.
+    /// KERNEL: `flush_work` — differs: called from the item's own function it hangs.
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> bool {
         // Before there is a runtime no item is queued.

@@ -4,7 +4,7 @@
 //! are reported. Here are the marks that are kept from look to look, the machine's speed, and the
 //! functions that were found.
 //!
-//! *Kernel*: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`.
+//! KERNEL: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`.
 
 use std::fs;
 

@@ -18,7 +18,7 @@ pub enum Detect {
     /// Context-switch records of each worker, by `perf_event_open`; exact. Needs
     /// `perf_event_paranoid` ≤ 2 and a seccomp profile that allows the call. A tick stands by.
     Perf,
-    /// An idle-class thread per CPU that gets the CPU exactly when nothing else wants it. Needs
+    /// An idle-class thread per CPU that gets the CPU almost only when nothing else wants it. Needs
     /// nothing. A tick stands by, for CPUs that other programs keep busy.
     Sentinel,
     /// Only looks at the states of running workers, at intervals, while work waits.

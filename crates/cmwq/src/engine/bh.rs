@@ -12,7 +12,7 @@
 //!
 //! What a context's thread does is in [`bh_thread`](crate::engine::bh_thread).
 //!
-//! *Kernel*: `bh_worker`, `workqueue_softirq_action`, `kick_bh_pool`.
+//! KERNEL: `bh_worker`, `workqueue_softirq_action`, `kick_bh_pool`.
 //!
 //! Why: docs/decisions/bh-concurrency-0.md
 

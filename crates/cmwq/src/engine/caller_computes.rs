@@ -10,7 +10,7 @@
 //! away: it gets the CPU when the thread waits after all, and then the pod's standby looks for work
 //! of other pods.
 //!
-//! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
+//! KERNEL: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
 //! process can only pin its workers, or let them crowd.
 //!
 //! Why: docs/decisions/long-items-leave-the-caller.md

@@ -1,7 +1,7 @@
 //! The process's pools, and which pool serves which queue on which CPU.
 //!
-//! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model
-//! checker make their own.
+//! Lock: registry ([`Registry`]), inside of placement changes and WQ, outside of attach and the
+//! pools' locks. There is one runtime per process; tests under a model checker make their own.
 
 use std::path::Path;
 

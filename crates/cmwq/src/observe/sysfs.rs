@@ -26,7 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *Does not* make files. *Kernel*: `wq_sysfs_attrs`, `wq_sysfs_unbound_attrs`,
+//! *Does not* make files. KERNEL: `wq_sysfs_attrs`, `wq_sysfs_unbound_attrs`,
 //! `wq_sysfs_cpumask_attrs` — same values; reading gives them without the newline at their end.
 
 mod error;

@@ -20,7 +20,7 @@
 //! `poll`, waits with a time limit), which fail with `EINTR`. Only threads that a report is about
 //! are asked. The parameter `watchdog_signal` names another signal, or 0 for none.
 //!
-//! *Kernel*: `wq_watchdog_*`, `CONFIG_WQ_WATCHDOG`.
+//! KERNEL: `wq_watchdog_*`, `CONFIG_WQ_WATCHDOG`.
 //!
 //! [`show_all_workqueues`]: crate::show_all_workqueues
 

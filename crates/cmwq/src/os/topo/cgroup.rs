@@ -7,7 +7,7 @@
 //! unified hierarchy (version 2) or in the hierarchy of the controller (version 1). Machines may
 //! mount both; the controller sits in one of them only, and the other then has no such files.
 //!
-//! *Kernel*: `Documentation/admin-guide/cgroup-v2.rst`,
+//! KERNEL: `Documentation/admin-guide/cgroup-v2.rst`,
 //! `Documentation/admin-guide/cgroup-v1/cgroups.rst`.
 
 use std::fs;

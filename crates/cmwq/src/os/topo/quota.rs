@@ -4,7 +4,7 @@
 //!
 //! The files are `cpu.max` (version 2) and `cpu.cfs_quota_us` with `cpu.cfs_period_us` (version 1).
 //!
-//! *Kernel*: `Documentation/admin-guide/cgroup-v2.rst`, `Documentation/scheduler/sched-bwc.rst`.
+//! KERNEL: `Documentation/admin-guide/cgroup-v2.rst`, `Documentation/scheduler/sched-bwc.rst`.
 
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 //!
 //! The files are the same in both versions: `pids.max` and `pids.current`.
 //!
-//! *Kernel*: `Documentation/admin-guide/cgroup-v1/pids.rst`.
+//! KERNEL: `Documentation/admin-guide/cgroup-v1/pids.rst`.
 
 use std::path::{Path, PathBuf};
 
