@@ -118,6 +118,6 @@ fn calls(wq: &Workqueue, count: usize) -> Result<Cost> {
     }
     let elapsed = start.since(count);
     // SAFETY: as above.
-    let _ = raw::cancel_sync(Any::Delayed(unsafe { work.as_ref() }));
+    let _ = unsafe { raw::cancel_sync(Any::Delayed(work.as_ref())) };
     Ok(elapsed)
 }

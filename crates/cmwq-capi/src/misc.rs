@@ -155,7 +155,7 @@ c_functions! {
         }
         for index in 0..cpus.len() {
             // SAFETY: as above.
-            let _ = raw::flush(unsafe { &*first.add(index) });
+            let _ = unsafe { raw::flush(&*first.add(index)) };
         }
         if are_called { 0 } else { -libc::ENODEV }
     }

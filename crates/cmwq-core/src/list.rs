@@ -177,7 +177,7 @@ impl List {
     /// The node behind `node`, which must be on this list.
     #[inline]
     #[must_use]
-    pub fn after(&self, node: Node) -> Option<Node> {
+    pub(crate) fn after(&self, node: Node) -> Option<Node> {
         // SAFETY: (ring), (alive): the sentinel or a linked node always has a valid next.
         let next = unsafe { NonNull::new_unchecked((*node.as_ptr()).next) };
         (next != self.head).then_some(next)

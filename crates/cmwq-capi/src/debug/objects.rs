@@ -139,9 +139,10 @@ fn end_of(item: *mut WorkItem, why: &str) {
     let func = raw::function_name(func(this));
     raw::say(format!("{kind} {item:p} ({func}): {why} while {doing}"));
     let _ = match found {
-        Whereabouts::Queued(_) => raw::cancel(Any::Work(this)),
+        // SAFETY: it was found where it was queued.
+        Whereabouts::Queued(_) => unsafe { raw::cancel(Any::Work(this)) },
         // SAFETY: what has a timer that is armed is an item with a timer.
-        Whereabouts::Armed => raw::cancel(Any::Delayed(unsafe { &*item.cast::<RawDelayed>() })),
+        Whereabouts::Armed => unsafe { raw::cancel(Any::Delayed(&*item.cast::<RawDelayed>())) },
         Whereabouts::Nowhere => false,
     };
 }

@@ -265,6 +265,10 @@ unsafe fn arm(
 }
 
 /// An item, or an item with its timer.
+///
+/// What takes one is unsafe, since it believes the item's word, which says on which list it is: the
+/// item must be one that [`WorkItem::new`] made, or C's `INIT_WORK`, and that only this module's
+/// functions were given. And it must stay valid until they have returned.
 #[derive(Clone, Copy, Debug)]
 pub enum Any<'a> {
     /// `struct work_struct`.
@@ -294,38 +298,56 @@ fn runtime() -> Option<&'static Runtime> {
 }
 
 /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
+///
+/// # Safety
+/// As [`Any`] says.
 #[must_use]
-pub fn cancel(any: Any<'_>) -> bool {
+pub unsafe fn cancel(any: Any<'_>) -> bool {
     runtime().is_some_and(|runtime| grab::cancel(runtime, any.target()))
 }
 
 /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
+///
+/// # Safety
+/// As [`Any`] says.
 #[must_use]
-pub fn cancel_sync(any: Any<'_>) -> bool {
-    runtime().is_some_and(|runtime| grab::cancel_sync(runtime, any.target()))
+pub unsafe fn cancel_sync(any: Any<'_>) -> bool {
+    runtime().is_some_and(|runtime| grab::cancel_sync(runtime, any.target()).was_pending)
 }
 
 /// KERNEL: `disable_work`, `disable_delayed_work` — same.
+///
+/// # Safety
+/// As [`Any`] says.
 #[must_use]
-pub fn disable(any: Any<'_>) -> bool {
+pub unsafe fn disable(any: Any<'_>) -> bool {
     runtime().is_some_and(|runtime| grab::disable(runtime, any.target()))
 }
 
 /// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
+///
+/// # Safety
+/// As [`Any`] says.
 #[must_use]
-pub fn disable_sync(any: Any<'_>) -> bool {
+pub unsafe fn disable_sync(any: Any<'_>) -> bool {
     runtime().is_some_and(|runtime| grab::disable_sync(runtime, any.target()))
 }
 
 /// KERNEL: `enable_work`, `enable_delayed_work` — same: the timer is not touched.
+///
+/// # Safety
+/// As [`Any`] says.
 #[must_use]
-pub fn enable(any: Any<'_>) -> bool {
+pub unsafe fn enable(any: Any<'_>) -> bool {
     runtime().is_some_and(|runtime| grab::enable(runtime, any.item()).is_enabled)
 }
 
 /// KERNEL: `flush_work` — same.
+///
+/// # Safety
+/// As [`Any`] says.
 #[must_use]
-pub fn flush(item: &WorkItem) -> bool {
+pub unsafe fn flush(item: &WorkItem) -> bool {
     runtime().is_some_and(|runtime| flushing::flush_item(runtime, item, Flusher::Flusher))
 }
 

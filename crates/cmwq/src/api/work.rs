@@ -138,6 +138,13 @@ impl<I> Embedded<I> {
         unsafe { NonNull::new_unchecked(raw) }
     }
 
+    /// The item, without a reference of its own, but as good as one: with the provenance of all
+    /// that the `Arc` holds, since the engine hands on what it is given to the run, which frees it.
+    fn pointer(this: &Arc<Self>) -> NonNull<Self> {
+        // SAFETY: an `Arc` is not null.
+        unsafe { NonNull::new_unchecked(Arc::as_ptr(this).cast_mut()) }
+    }
+
     /// Takes back what `lend` gave.
     ///
     /// # Safety
@@ -219,8 +226,10 @@ macro_rules! embedded_item {
             #[doc(alias = "cancel_delayed_work_sync")]
             pub fn cancel_sync(&self) -> bool {
                 let $self = self;
-                let taken = runtime().is_some_and(|r| grab::cancel_sync(r, Target::$target($item)));
-                Embedded::forget_run(&self.0, taken)
+                let Some(runtime) = runtime() else { return false };
+                let cancelled = grab::cancel_sync(runtime, Target::$target($item));
+                Embedded::forget_run(&self.0, cancelled.was_queued_again);
+                Embedded::forget_run(&self.0, cancelled.was_pending)
             }
 
             /// [Cancels](Self::cancel) it, and refuses to be queued until [`enable`](Self::enable)
@@ -454,7 +463,7 @@ impl DelayedWork {
     /// function, is reported and not begun, and `false` returned; the timer is dealt with as ever.
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> bool {
-        let this = NonNull::from(&*self.0).cast();
+        let this = Embedded::pointer(&self.0).cast();
         // SAFETY: valid; what was lent for its run keeps it until then.
         runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, this) })
     }
@@ -472,7 +481,7 @@ impl DelayedWork {
         let was_pending = grab::grab(wq.runtime, Target::Delayed(&self.0.item));
         let lent = if was_pending {
             // What was lent for the run that will not happen now is for the one that will.
-            NonNull::from(&*self.0)
+            Embedded::pointer(&self.0)
         } else {
             Embedded::lend(&self.0)
         };

@@ -202,9 +202,17 @@ pub(crate) fn disable_sync(runtime: &'static Runtime, target: Target<'_>) -> boo
 
 /// As [`cancel`], and waits for a run in progress. Meanwhile the item cannot be queued, not even by
 /// itself. KERNEL: `cancel_work_sync` and `cancel_delayed_work_sync` — same.
-pub(crate) fn cancel_sync(runtime: &'static Runtime, target: Target<'_>) -> bool {
+pub(crate) fn cancel_sync(runtime: &'static Runtime, target: Target<'_>) -> Cancelled {
     let was_pending = disable_sync(runtime, target);
-    let enabled = enable(runtime, target.item());
-    debug_assert!(!enabled.was_pending, "a disabled item was queued");
-    was_pending
+    let was_queued_again = enable(runtime, target.item()).was_pending;
+    Cancelled { was_pending, was_queued_again }
+}
+
+/// What cancelling with waiting did. Each of the two is a run that will not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cancelled {
+    /// The item was pending.
+    pub(crate) was_pending: bool,
+    /// Meanwhile somebody enabled it once too often, and it was queued; it is not any more.
+    pub(crate) was_queued_again: bool,
 }

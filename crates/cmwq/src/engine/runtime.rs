@@ -96,6 +96,9 @@ pub(crate) struct Runtime {
     pub(crate) placement: Placement,
     /// The scheduling policy of threads without a priority of their own.
     pub(crate) base_policy: Policy,
+    /// The timer slack of workers, and so of programs that they start: that of the program's thread
+    /// whose call made the library begin, and not the service thread's, whichever creates them.
+    pub(crate) timer_slack_ns: u32,
     pools: Table<Pool>,
     /// The managed pods of normal and of high priority.
     managed: [Pods; 2],
@@ -325,6 +328,7 @@ impl Runtime {
             managed,
             placement,
             base_policy: Policy::of_current_thread().unwrap_or(Policy::normal(0)),
+            timer_slack_ns: sense::sched::timer_slack_ns(),
             registry: Mutex::new(Registry::default()),
             is_frozen: AtomicBool::new(false),
             is_shut: AtomicBool::new(false),

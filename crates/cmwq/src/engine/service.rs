@@ -48,6 +48,18 @@ pub(crate) struct Service {
 
 crate::os::sync::thread_local! {
     static IS_SERVICE: Cell<bool> = const { Cell::new(false) };
+    /// Workers would inherit what they must not have: see [`leave_creation`].
+    static LEAVES_CREATION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread has signals blocked that the program's threads have not. Workers that it
+/// needs are created by the service.
+pub(crate) fn leave_creation() {
+    LEAVES_CREATION.with(|leaves| leaves.set(true));
+}
+
+pub(crate) fn leaves_creation() -> bool {
+    LEAVES_CREATION.try_with(Cell::get).unwrap_or(false)
 }
 
 /// Who relies on the thread for a worker.
@@ -128,9 +140,10 @@ impl Service {
         }
     }
 
-    /// The pool needs a worker, which must not inherit the caller's scheduling policy. `false`: the
-    /// caller creates it all the same, since the thread has ended, or is the caller. It has the
-    /// process's own policy, unless somebody has given another one to it.
+    /// The pool needs a worker, which must not inherit the caller's scheduling policy, or the
+    /// signals that it has blocked. `false`: the caller creates it all the same, since the thread
+    /// has ended, or is the caller. It has the process's own policy, unless somebody has given
+    /// another one to it.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool) -> bool {
         if IS_SERVICE.with(Cell::get) {

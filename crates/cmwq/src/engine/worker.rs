@@ -91,6 +91,7 @@ impl Worker {
     fn prepare(&self) {
         let (spec, runtime) = (self.pool.spec(), self.pool.runtime);
         self.pool.attach(&self.thread);
+        sense::sched::set_timer_slack_ns(runtime.timer_slack_ns);
         self.thread.record_stack();
         if let Err(error) = spec.priority.assume(runtime.base_policy) {
             say_refused(spec.priority, &error);

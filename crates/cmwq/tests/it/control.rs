@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use cmwq::control;
-use cmwq::{ErrorKind, Workqueue};
+use cmwq::{AffinityScope, ErrorKind, Workqueue};
 use cmwq_observe::control::{Client, ClientError, ConnectError, Target};
 
 use crate::support::scene::{NOBODY, Scene, Stage};
@@ -30,6 +30,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("control::under_load", under_load),
     ("control::children", children),
     ("control::strangers", strangers),
+    ("control::signals", signals),
 ];
 
 /// A directory that goes with it.
@@ -425,4 +426,28 @@ fn strangers() {
     assert_eq!(status, 0);
     let mut root = Client::connect(me()).unwrap();
     assert_eq!(root.names().unwrap(), ["q"]);
+}
+
+#[test]
+fn a_worker_that_a_client_makes_needed_takes_signals() {
+    play("control::signals", |stage| stage);
+}
+
+/// The signals that the calling thread has blocked, as the kernel writes them.
+fn blocked_signals() -> String {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    blocked.unwrap().trim().to_owned()
+}
+
+/// The pool that the control thread makes for the new scope gets its first worker from there. That
+/// thread has all signals blocked.
+fn signals() {
+    let wq = Workqueue::builder("moved").unbound().affinity_scope(AffinityScope::Cpu).sysfs();
+    let wq = wq.build().unwrap();
+    joined(wq.queue(|| ()));
+    control::listen(None).unwrap();
+    let mut client = Client::connect(me()).unwrap();
+    assert_eq!(client.set(&queue("moved"), "affinity_scope", "system").unwrap(), "system");
+    assert_eq!(joined(wq.queue(blocked_signals)), blocked_signals());
 }

@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 
 use cmwq::{DelayedWork, Workqueue};
 
+use crate::support::scene::{Scene, Stage};
 use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, sys};
 
 const MS: Duration = Duration::from_millis(1);
 /// A delay that no test waits for.
 const FAR: Duration = Duration::from_secs(3_600);
+
+pub(crate) const SCENES: &[Scene] = &[("delayed::slack", slack)];
 
 #[test]
 fn never_early() {
@@ -221,5 +224,19 @@ fn ten_thousand_timers() {
     for (due, handle) in handles {
         let at = joined(handle);
         assert!(at >= due, "{at:?} is before {due:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_a_timer_makes_needed_has_the_programs_timer_slack() {
+    Stage::new("delayed::slack").play();
+}
+
+/// The first item of a process, and so its pool's first worker, by way of the service thread, whose
+/// own timers have no slack.
+fn slack() {
+    for wq in every_kind("slack") {
+        let of_item = joined(wq.queue_delayed(sys::timer_slack_ns, MS));
+        assert_eq!(of_item, sys::timer_slack_ns(), "{wq:?}");
     }
 }

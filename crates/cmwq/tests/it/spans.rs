@@ -9,13 +9,15 @@ use std::time::Duration;
 use cmwq::Workqueue;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Metadata, Subscriber};
 use tracing_core::span::Current;
 
 use crate::support::joined;
 use crate::support::scene::{Scene, Stage};
 
-pub(crate) const SCENES: &[Scene] = &[("spans::items", items), ("spans::parents", parents)];
+pub(crate) const SCENES: &[Scene] =
+    &[("spans::items", items), ("spans::parents", parents), ("spans::panics", panics)];
 
 #[test]
 fn each_item_is_an_event_and_a_span() {
@@ -163,4 +165,56 @@ fn parents() {
         fields.get("function").is_some_and(|name| name.contains("spans::parents"))
     };
     assert!(seen.iter().any(named), "{seen:#?}");
+}
+
+#[test]
+fn a_subscriber_that_panics_takes_nobody_with_it() {
+    Stage::new("spans::panics").play();
+}
+
+/// Panics whenever this library asks or tells it something.
+struct Panics;
+
+impl Subscriber for Panics {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        assert_ne!(metadata.target(), "cmwq", "enabled");
+        false
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        panic!("new_span")
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        panic!("event")
+    }
+
+    fn enter(&self, _: &Id) {
+        panic!("enter")
+    }
+
+    fn exit(&self, _: &Id) {
+        panic!("exit")
+    }
+}
+
+/// Also in the service thread, which queues what is delayed, and in a scope, which waits for its
+/// items.
+fn panics() {
+    std::panic::set_hook(Box::new(|_| ()));
+    tracing::subscriber::set_global_default(Panics).unwrap();
+    let wq = Workqueue::new("told").unwrap();
+    for i in 0..3 {
+        assert_eq!(joined(wq.queue(move || i)), i);
+        assert_eq!(joined(wq.queue_delayed(move || i, Duration::from_micros(1))), i);
+        assert_eq!(wq.scope(|scope| scope.queue(|| i).join().unwrap()), i);
+    }
 }

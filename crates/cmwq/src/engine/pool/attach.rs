@@ -2,10 +2,10 @@
 //! dismissing them when no queue needs them.
 //!
 //! Lock: attach ([`Pool::attach`]), outside of the pool's lock. The lock protects the CPUs to which
-//! the workers belong now. Under it a thread publishes its tid, and is pinned by others, so the tid
-//! of an ended thread is never used. It pins itself outside of the lock, since it may have to wait
-//! for the CPU that it goes to, and asks afterwards whether it belongs there still: so each thread
-//! ends up where it belongs, and nobody waits with it.
+//! the workers belong now. Under it a thread publishes its tid, and is pinned by others, so nobody
+//! pins by the tid of a thread that has ended. It pins itself outside of the lock, since it may
+//! have to wait for the CPU that it goes to, and asks afterwards whether it belongs there still: so
+//! each thread ends up where it belongs, and nobody waits with it.
 //!
 //! Why: docs/decisions/pods-that-workers-may-leave.md
 

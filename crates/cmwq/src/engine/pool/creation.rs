@@ -10,6 +10,7 @@ use cmwq_core::{Create, Creator, Kick, PoolId, WorkerId, yield_for};
 use super::{Locked, Pool, PoolKind, Todo};
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
+use crate::engine::service;
 use crate::engine::thread::Thread;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
@@ -48,8 +49,9 @@ impl Pool {
     fn try_to_create(&'static self, by: Creator) -> bool {
         let (is_rescuer, by_manager) = (reclaim::current_is_rescuer(), by.manager());
         let is_stranger = by_manager.is_none() && !is_rescuer;
+        let can_be_inherited = || self.spec().priority.can_be_inherited(self.runtime.base_policy);
         if is_stranger
-            && !self.spec().priority.can_be_inherited(self.runtime.base_policy)
+            && (service::leaves_creation() || !can_be_inherited())
             && self.runtime.service.create_for(self)
         {
             return true;

@@ -60,6 +60,31 @@ fn two_cancel_and_wait() {
     });
 }
 
+/// One cancels and waits, another enables, once too often, and queues: what was lent for a run that
+/// is taken back comes back, so nothing of the item outlives it.
+#[test]
+fn cancel_sync_against_enabling_too_often() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        let theirs = Arc::clone(&count);
+        let work = Work::new(move || {
+            theirs.up();
+        });
+        wq.queue_work(&work);
+        let canceller = {
+            let work = work.clone();
+            thread::spawn(move || _ = work.cancel_sync())
+        };
+        work.enable();
+        wq.queue_work(&work);
+        canceller.join().unwrap();
+        wq.flush();
+        drop((work, wq));
+        assert_eq!(Arc::strong_count(&count), 1, "the item is still there");
+    });
+}
+
 /// Disabled and enabled while others queue: depth and PENDING come out right, and every queueing
 /// that succeeded ran or was taken.
 #[test]

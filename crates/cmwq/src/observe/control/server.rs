@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::answer::answer;
 use super::fds;
 use super::session::{Limits, Session};
+use crate::engine::service;
 use crate::os::sense::socket;
 
 /// What is read at a time.
@@ -39,6 +40,7 @@ struct Client {
 impl Server {
     /// Serves until told to stop.
     pub(super) fn run(self) {
+        service::leave_creation();
         let mut clients: Vec<Client> = Vec::new();
         let mut rests_until: Option<Instant> = None;
         loop {

@@ -131,6 +131,14 @@ pub(crate) fn thread_name() -> Vec<u8> {
     name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
 }
 
+/// How late timers of the calling thread may be. Threads that it creates begin with that.
+pub(crate) fn timer_slack_ns() -> u32 {
+    // SAFETY: takes a number only.
+    let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    // An error is negative; 0 asks for the slack that the thread began with.
+    u32::try_from(slack_ns).unwrap_or(0)
+}
+
 /// Sets how late timers of the calling thread may be to save wake-ups. The usual slack is 50 000
 /// ns; 0 would restore it.
 pub(crate) fn set_timer_slack_ns(slack_ns: u32) {

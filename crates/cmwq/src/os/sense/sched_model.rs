@@ -117,6 +117,10 @@ pub(crate) fn fitting_name(name: &str) -> &str {
     name
 }
 
+pub(crate) fn timer_slack_ns() -> u32 {
+    0
+}
+
 pub(crate) fn set_timer_slack_ns(_slack_ns: u32) {}
 
 pub(crate) fn set_slice_ns_current(_slice_ns: u64) -> io::Result<()> {

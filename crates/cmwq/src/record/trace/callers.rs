@@ -7,6 +7,7 @@ use cmwq_core::WorkItem;
 use tracing::{Level, Span};
 
 use crate::os::generation;
+use crate::os::panic::guarded;
 use crate::os::sync::{Arc, AtomicUsize, Ordering, PlainGuard, PlainMutex, lock_plain};
 use crate::record::symbol;
 
@@ -32,9 +33,11 @@ fn shard(item: *const WorkItem) -> Option<PlainGuard<'static, BTreeMap<usize, Sp
 /// A closure is about to be queued from here.
 #[inline]
 pub(crate) fn enter(item: *const WorkItem) {
-    if tracing::enabled!(target: "cmwq", Level::TRACE) {
-        enter_span(item);
-    }
+    guarded(|| {
+        if tracing::enabled!(target: "cmwq", Level::TRACE) {
+            enter_span(item);
+        }
+    });
 }
 
 #[cold]

@@ -4,7 +4,8 @@
 //! A probe is an instruction that does nothing, and a note in the binary that says where it is and
 //! where its arguments are; it may be anywhere. A subscriber of `tracing` is the program's code: it
 //! is called without any of this library's locks, so blocked and resumed workers and activations,
-//! which are found under such, are not told.
+//! which are found under such, are not told. Its panics end here: there is a worker or the service
+//! thread behind.
 
 #[cfg(feature = "tracing")]
 use cmwq_core::Claim;
@@ -13,6 +14,8 @@ use cmwq_core::{WorkFn, WorkItem};
 use super::TracedQueue;
 #[cfg(feature = "tracing")]
 use super::{TracedPool, callers};
+#[cfg(feature = "tracing")]
+use crate::os::panic::guarded;
 
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
@@ -35,25 +38,43 @@ pub(super) use probe;
 #[inline]
 pub(crate) fn queued(wq: &impl TracedQueue, item: *const WorkItem, func: WorkFn) {
     #[cfg(feature = "tracing")]
-    tracing::trace!(
-        target: "cmwq",
-        queue = wq.name(),
-        work = ?item,
-        function = &*callers::name_of(func as *const () as usize),
-        "queue_work"
-    );
+    guarded(|| {
+        tracing::trace!(
+            target: "cmwq",
+            queue = wq.name(),
+            work = ?item,
+            function = &*callers::name_of(func as *const () as usize),
+            "queue_work"
+        );
+    });
 }
 
 /// An item's function is called while the result lives.
 #[cfg(feature = "tracing")]
 #[inline]
-pub(super) fn executing(
-    pool: &impl TracedPool,
-    claim: &Claim,
-) -> Option<tracing::span::EnteredSpan> {
+pub(super) fn executing(pool: &impl TracedPool, claim: &Claim) -> Executing {
     let caller = callers::leave(claim.item);
-    tracing::enabled!(target: "cmwq", tracing::Level::TRACE)
-        .then(|| span(pool, claim, caller.as_ref()))
+    let mut entered = None;
+    guarded(|| {
+        if tracing::enabled!(target: "cmwq", tracing::Level::TRACE) {
+            entered = Some(span(pool, claim, caller.as_ref()));
+        }
+        drop(caller);
+    });
+    Executing(entered)
+}
+
+/// The span of a run, which ends with this.
+#[cfg(feature = "tracing")]
+pub(super) struct Executing(Option<tracing::span::EnteredSpan>);
+
+#[cfg(feature = "tracing")]
+impl Drop for Executing {
+    fn drop(&mut self) {
+        if let Some(entered) = self.0.take() {
+            guarded(|| drop(entered));
+        }
+    }
 }
 
 #[cfg(feature = "tracing")]
@@ -81,5 +102,5 @@ fn span(
 #[cfg(feature = "tracing")]
 #[cold]
 pub(super) fn told(name: &'static str, pool: u32, tid: i32) {
-    tracing::trace!(target: "cmwq", pool, worker = tid, "{name}");
+    guarded(|| tracing::trace!(target: "cmwq", pool, worker = tid, "{name}"));
 }

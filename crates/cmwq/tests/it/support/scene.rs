@@ -33,6 +33,7 @@ const ALL: &[&[Scene]] = &[
     crate::conformance::SCENES,
     crate::control::SCENES,
     crate::degrade::SCENES,
+    crate::delayed::SCENES,
     crate::drops::SCENES,
     crate::ending::SCENES,
     crate::fork::SCENES,

@@ -230,6 +230,12 @@ pub(crate) fn refuse(syscalls: &[libc::c_long]) -> io::Result<()> {
     })
 }
 
+/// How late timers of the calling thread may be: what its child processes begin with.
+pub(crate) fn timer_slack_ns() -> i32 {
+    // SAFETY: takes a number only.
+    unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
+}
+
 /// Hides /proc from the calling thread and the threads it creates from now on. For root only.
 pub(crate) fn hide_proc() -> io::Result<()> {
     let (none, proc, tmpfs) = (c"none".as_ptr(), c"/proc".as_ptr(), c"tmpfs".as_ptr());
