@@ -36,10 +36,12 @@ pub struct Server {
     wrong: Option<Error>,
 }
 
-/// A machine that serves a queue. Dropping it is [`close`](Self::close).
+/// A machine that serves a queue. Dropping it is [`close`](Self::close), and blocks as long.
 #[must_use = "a machine serves the queue until this is dropped"]
 pub struct Serving {
     machine: Arc<Machine>,
+    /// It was closed.
+    is_over: bool,
 }
 
 /// What a machine has done since it began; see [`Serving::stats`].
@@ -144,7 +146,7 @@ impl Server {
             None => local_workqueue(queue.name())?,
         };
         let plan = Plan { queue, workqueue, functions, attempts, retry_after };
-        Ok(Serving { machine: Machine::start(plan)? })
+        Ok(Serving { machine: Machine::start(plan)?, is_over: false })
     }
 }
 
@@ -158,9 +160,24 @@ fn local_workqueue(name: &str) -> Result<Workqueue, Error> {
 }
 
 impl Serving {
-    /// Takes no more items, and waits until those that run have finished. An item that comes in
-    /// this moment goes back to the broker.
+    /// Takes no more items, and waits until those that run have finished: without a limit of time,
+    /// so for as long as a function takes. An item that comes in this moment goes back to the
+    /// broker.
+    ///
+    /// Called by one of the queue's own functions on this machine it does not wait, since that
+    /// would be for the caller: those that run finish by themselves. A function must not wait for
+    /// another thread that closes the machine, nor an item of the workqueue close it where there is
+    /// no place for another item.
     pub fn close(self) {}
+
+    /// As [`close`](Self::close), and waits at most so long. `false`: items still run. They finish
+    /// by themselves, and the broker is told of them, as long as the process lives; it then gives
+    /// those that had not finished to other machines, after
+    /// [`dead_after`](crate::QueueBuilder::dead_after).
+    pub fn close_timeout(mut self, limit: Duration) -> bool {
+        self.is_over = true;
+        self.machine.close(Some(limit))
+    }
 
     /// The workqueue on whose pool the items run.
     #[must_use]
@@ -191,7 +208,9 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.machine.close();
+        if !self.is_over {
+            self.machine.close(None);
+        }
     }
 }
 
