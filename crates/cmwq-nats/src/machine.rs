@@ -37,7 +37,7 @@ use crate::leftovers;
 use crate::names::{MACHINES, Place, TIMERS};
 use crate::pulls::{Pulls, Source, give_back};
 use crate::queue::{SharedQueue, number};
-use crate::serve::Function;
+use crate::serve::{Function, OnFailure};
 use crate::timers;
 
 /// How long a puller waits for a message: so long may a message still come to a machine that has
@@ -72,6 +72,7 @@ pub(crate) struct Plan {
     pub(crate) functions: HashMap<String, Function>,
     pub(crate) attempts: u32,
     pub(crate) retry_after: Duration,
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 /// See [`ServingStats`](crate::ServingStats).
@@ -264,10 +265,15 @@ impl Machine {
             count(&self.counts.taken_again);
         }
         if item.attempt() > u64::from(self.plan.attempts) + SPARE {
+            self.tell_failure(item, SILENCE, true);
             return self.give_up(item, SILENCE);
         }
+        let is_last = item.attempt() >= u64::from(self.plan.attempts);
         let beat = self.beat(item);
         let result = self.call(item);
+        if let Err(reason) = &result {
+            self.tell_failure(item, reason, is_last);
+        }
         // What is said of the item from here on is the last word.
         beat.abort();
         match result {
@@ -277,7 +283,7 @@ impl Machine {
             }
             Err(reason) => {
                 count(&self.counts.failed);
-                if item.attempt() >= u64::from(self.plan.attempts) {
+                if is_last {
                     self.give_up(item, &reason);
                 } else {
                     self.retry(item);
@@ -299,6 +305,14 @@ impl Machine {
         match self.enter(|| function(item)) {
             Ok(result) => result.map_err(|failure| failure.to_string()),
             Err(panic) => Err(format!("it panicked: {}", panic_text(&*panic))),
+        }
+    }
+
+    /// See [`Server::on_failure`](crate::Server::on_failure).
+    fn tell_failure(&self, item: &Item, reason: &str, is_given_up: bool) {
+        if let Some(told) = &self.plan.on_failure {
+            // If it panics, the panic hook has said so; the item goes its way.
+            let _ = self.enter(|| told(item, reason, is_given_up));
         }
     }
 

@@ -20,6 +20,9 @@ pub type Failure = Box<dyn StdError + Send + Sync>;
 /// What is called for an item.
 pub(crate) type Function = Box<dyn Fn(&Item) -> Result<(), Failure> + Send + Sync>;
 
+/// What is called for a failure.
+pub(crate) type OnFailure = Box<dyn Fn(&Item, &str, bool) + Send + Sync>;
+
 /// How often an item is tried.
 const ATTEMPTS: u32 = 5;
 /// How long it waits before the second time.
@@ -33,6 +36,7 @@ pub struct Server {
     functions: HashMap<String, Function>,
     attempts: u32,
     retry_after: Duration,
+    on_failure: Option<OnFailure>,
     wrong: Option<Error>,
 }
 
@@ -65,7 +69,8 @@ impl Server {
     pub(crate) fn new(queue: SharedQueue) -> Self {
         let (attempts, retry_after) = (ATTEMPTS, RETRY_AFTER);
         let functions = HashMap::new();
-        Self { queue, workqueue: None, functions, attempts, retry_after, wrong: None }
+        let (on_failure, wrong) = (None, None);
+        Self { queue, workqueue: None, functions, attempts, retry_after, on_failure, wrong }
     }
 
     /// The workqueue on whose pool the items run: the next one is taken when that pool would start
@@ -123,6 +128,18 @@ impl Server {
         self
     }
 
+    /// What is called with the reason when an attempt on this machine has failed, to log or count
+    /// it: with the item, the error or panic as a text, and whether this was the last attempt, so
+    /// that the item becomes a dead letter now. Else it is tried again. It is called on the thread
+    /// of the function, before the broker is told; what it panics with goes to the panic hook.
+    ///
+    /// Attempts of machines that died are known by nobody, but for the last: of an item of which no
+    /// machine has said anything, it is told when it is given up.
+    pub fn on_failure(mut self, told: impl Fn(&Item, &str, bool) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(told));
+        self
+    }
+
     /// Begins to take items, and goes on when the broker was away. Waits for one answer of the
     /// broker.
     ///
@@ -131,7 +148,7 @@ impl Server {
     /// [`Local`](ErrorKind::Local): the workqueue could not be made, or is closed.
     /// [`Unreachable`](ErrorKind::Unreachable): the broker does not answer.
     pub fn start(self) -> Result<Serving, Error> {
-        let Self { queue, workqueue, functions, attempts, retry_after, wrong } = self;
+        let Self { queue, workqueue, functions, attempts, retry_after, on_failure, wrong } = self;
         if let Some(error) = wrong {
             return Err(error);
         }
@@ -145,7 +162,7 @@ impl Server {
             Some(workqueue) => workqueue,
             None => local_workqueue(queue.name())?,
         };
-        let plan = Plan { queue, workqueue, functions, attempts, retry_after };
+        let plan = Plan { queue, workqueue, functions, attempts, retry_after, on_failure };
         Ok(Serving { machine: Machine::start(plan)?, is_over: false })
     }
 }
