@@ -140,9 +140,10 @@ impl Waiting {
     /// the user has had enough.
     fn wait(&mut self) -> bool {
         loop {
-            let left = self.next.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let left = self.next.saturating_duration_since(now);
             if left.is_zero() {
-                self.next += self.interval;
+                self.next = following(self.next, self.interval, now);
                 return true;
             }
             let left = Timespec::try_from(left.min(Duration::from_secs(3600))).ok();
@@ -157,7 +158,28 @@ impl Waiting {
     }
 }
 
+/// When the table after the one of `due` comes. What was missed, as while this command was stopped
+/// (Ctrl-Z), is not made up for.
+fn following(due: Instant, interval: Duration, now: Instant) -> Instant {
+    let next = due + interval;
+    if next > now { next } else { now + interval }
+}
+
 /// What is shown of one queue.
 fn stats(seen: &Snapshot, queue: &Queue) -> cmwq::Stats {
     seen.stats_of(queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_keep_their_rhythm_and_those_that_were_missed_do_not_come() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let late = Duration::from_millis(300);
+        assert_eq!(following(begin, second, begin + late), begin + second);
+        let hour = begin + 3600 * second;
+        assert_eq!(following(begin, second, hour), hour + second);
+    }
 }

@@ -10,6 +10,7 @@ mod chrome;
 mod lanes;
 mod live;
 mod merge;
+mod out;
 mod replay;
 mod running;
 mod svg;
@@ -17,8 +18,8 @@ mod text;
 mod timeline;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufWriter, LineWriter, Write};
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
@@ -33,6 +34,7 @@ use crate::look::{self, Symbols, Which};
 use crate::meant::did_you_mean;
 use crate::{exit, message, output};
 use merge::{Merge, Timed};
+use out::Outs;
 
 /// Record what the workqueues of a process do
 #[derive(Debug, clap::Args)]
@@ -180,22 +182,52 @@ struct Summary {
     lost: u64,
 }
 
+/// What is wanted of the events. Made first of all: a program that was started should not have run
+/// in vain.
+struct Wanted {
+    /// Names of queues; all, if there are none.
+    queues: RegexSet,
+    /// What the picture shows, in nanoseconds from the first run.
+    window: Range<u64>,
+}
+
+impl Wanted {
+    /// # Errors
+    /// What is wrong with the words of the command line.
+    fn new(args: &Args) -> Result<Self, String> {
+        if args.json && args.writes_to_stdout() {
+            let why = "--json says on standard output what was written: write the trace to a file";
+            return Err(why.to_owned());
+        }
+        let queues = RegexSet::new(args.expressions()).map_err(|error| error.to_string())?;
+        let window = args.from.unwrap_or(0)..args.to.unwrap_or(u64::MAX);
+        if window.is_empty() {
+            return Err("--from must be less than --to".to_owned());
+        }
+        Ok(Self { queues, window })
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    look::bound_memory();
-    if args.json && args.writes_to_stdout() {
-        message::say("--json says on standard output what was written: write the trace to a file");
-        return ExitCode::from(exit::USAGE);
-    }
-    let (source, status) = if args.program.is_empty() {
-        (Source::open(args), None)
+    let wanted = match Wanted::new(args) {
+        Ok(wanted) => wanted,
+        Err(why) => {
+            message::say(why);
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    let (opened, status) = if args.program.is_empty() {
+        (Source::open(args).and_then(|source| Ok((source, Outs::open(args)?))), None)
     } else {
         match whole(args) {
-            Ok((source, status)) => (source, Some(status)),
+            Ok((opened, status)) => (opened, Some(status)),
             Err(code) => return code,
         }
     };
-    match source.map_err(Failure::from).and_then(|source| trace(args, source)) {
+    let traced =
+        opened.map_err(Failure::from).and_then(|(source, outs)| trace(args, &wanted, source, outs));
+    match traced {
         Ok(summary) => {
             let said = say_summary(args, summary);
             if said == ExitCode::from(exit::DONE) {
@@ -212,19 +244,28 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
 }
 
+/// What there is to read, and where it goes; or why not.
+type Opened = Result<(Source, Outs), String>;
+
 /// Runs the program to its end. It writes a trace by itself, so nothing that it does first is
 /// missed.
-fn whole(args: &Args) -> Result<(Result<Source, String>, ExitStatus), ExitCode> {
+fn whole(args: &Args) -> Result<(Opened, ExitStatus), ExitCode> {
     let failed = |error: io::Error| {
         message::say(format_args!("a place for the trace: {error}"));
         ExitCode::from(exit::FAILED)
     };
+    let outs = Outs::open(args).map_err(|why| {
+        message::say(why);
+        ExitCode::from(exit::FAILED)
+    })?;
     let folder = tempfile::Builder::new().prefix("cmwq-trace-").tempdir().map_err(failed)?;
     let file = folder.path().join("trace");
     let launched = Launched::start(&args.program, Group::Ours, |command| {
         command.env("CMWQ_TRACE", &file);
     })?;
     let status = launched.wait().map_err(failed)?;
+    // Not before: the program would inherit it.
+    look::bound_memory();
     if !file.exists() {
         let text = format!(
             "{} used no workqueue, or it has privileges of its own and reads no variable",
@@ -239,7 +280,7 @@ fn whole(args: &Args) -> Result<(Result<Source, String>, ExitStatus), ExitCode> 
         )),
     }
     // Open, it is there without its name.
-    Ok((replay::Replay::open(&file).map(Source::File), status))
+    Ok((replay::Replay::open(&file).map(|replay| (Source::File(replay), outs)), status))
 }
 
 /// Why there is no trace, or not all of it.
@@ -255,9 +296,9 @@ impl From<String> for Failure {
     }
 }
 
-fn trace(args: &Args, source: Source) -> Result<Summary, Failure> {
-    let queues = RegexSet::new(args.expressions()).map_err(|error| error.to_string())?;
-    let mut sinks = sinks(args)?;
+fn trace(args: &Args, wanted: &Wanted, source: Source, outs: Outs) -> Result<Summary, Failure> {
+    let queues = &wanted.queues;
+    let mut sinks = outs.begin(args, &wanted.window)?;
     let (mut subject, mut merge) = (source.subject(), Merge::new());
     let mut events = 0;
     let mut write = |subject: &mut Subject, event: &Timed<'_>| {
@@ -281,32 +322,6 @@ fn trace(args: &Args, source: Source) -> Result<Summary, Failure> {
     Ok(Summary { events, lost: end.lost })
 }
 
-/// Where events go: the trace, the picture, or both.
-fn sinks(args: &Args) -> Result<Vec<Box<dyn Sink>>, String> {
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-    if let Some(path) = args.output() {
-        let is_shown = args.format == Format::Text && path == Path::new("-");
-        let out: Box<dyn Write> = match out(path)? {
-            // To be seen as it happens.
-            out if is_shown => Box::new(LineWriter::new(out)),
-            out => Box::new(BufWriter::with_capacity(1 << 18, out)),
-        };
-        sinks.push(match args.format {
-            Format::Json => Box::new(chrome::Chrome::new(out)),
-            Format::Text => Box::new(text::Text::new(out)),
-            Format::Spans => Box::new(timeline::Spans::new(out)),
-        });
-    }
-    if let Some(path) = &args.svg {
-        let window = args.from.unwrap_or(0)..args.to.unwrap_or(u64::MAX);
-        if window.is_empty() {
-            return Err("--from must be less than --to".to_owned());
-        }
-        sinks.push(Box::new(svg::Svg::new(BufWriter::new(out(path)?), window)));
-    }
-    Ok(sinks)
-}
-
 enum Source {
     Process(live::Live),
     File(replay::Replay),
@@ -314,6 +329,7 @@ enum Source {
 
 impl Source {
     fn open(args: &Args) -> Result<Self, String> {
+        look::bound_memory();
         let process = match args.source.to_str() {
             Some(text) if !text.contains('/') => Which::parse(text)?,
             _ => return replay::Replay::open(&args.source).map(Self::File),
@@ -334,15 +350,6 @@ impl Source {
             Self::File(_) => Subject { pid: 0, name: String::new(), symbols: Symbols::of_file() },
         }
     }
-}
-
-/// Where the trace goes.
-fn out(path: &Path) -> Result<Box<dyn Write>, String> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(Box::new(file))
 }
 
 fn failure(args: &Args, error: &io::Error) -> Failure {

@@ -112,7 +112,8 @@ async fn insist<T>(
     patience: Duration,
     read: impl Fn(Message) -> Result<T, String>,
 ) -> Result<T, Error> {
-    let deadline = Instant::now() + patience;
+    // `None`: never, as with `Duration::MAX`.
+    let deadline = Instant::now().checked_add(patience);
     loop {
         let request = Request::new().payload(question.payload.clone().into()).timeout(Some(TRY));
         let request = match question.headers.is_empty() {
@@ -135,7 +136,7 @@ async fn insist<T>(
             }
             Err(error) => error.to_string(),
         };
-        if Instant::now() >= deadline {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(Error::new(
                 ErrorKind::Unreachable,
                 format!(
@@ -146,7 +147,10 @@ async fn insist<T>(
             ));
         }
         sleep(PAUSE).await;
-        let _ = timeout_at(deadline, connected(client)).await;
+        match deadline {
+            Some(deadline) => _ = timeout_at(deadline, connected(client)).await,
+            None => connected(client).await,
+        }
     }
 }
 

@@ -128,8 +128,8 @@ impl BrokerBuilder {
     }
 
     /// How long a call waits for the broker, over restarts, before it fails with
-    /// [`Unreachable`](ErrorKind::Unreachable). 30 s unless said otherwise; machines that serve a
-    /// queue wait for ever.
+    /// [`Unreachable`](ErrorKind::Unreachable). 30 s unless said otherwise; with [`Duration::MAX`]
+    /// it waits for ever, as machines that serve a queue do.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

@@ -14,12 +14,14 @@
 //! got other work meanwhile, its next message comes after that.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subject};
 use cmwq::{OutsideBacklog, Workqueue};
@@ -35,7 +37,7 @@ use crate::leftovers;
 use crate::names::{MACHINES, Place, TIMERS};
 use crate::pulls::{Pulls, Source, give_back};
 use crate::queue::{SharedQueue, number};
-use crate::serve::Function;
+use crate::serve::{Function, OnFailure};
 use crate::timers;
 
 /// How long a puller waits for a message: so long may a message still come to a machine that has
@@ -57,6 +59,12 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Characters of a reason.
 const LONGEST_ERROR: usize = 1000;
 
+thread_local! {
+    /// The machines in whose functions this thread is, the innermost last: a function may wait for
+    /// an item of another machine, and run it itself.
+    static INSIDE_OF: RefCell<Vec<*const Machine>> = const { RefCell::new(Vec::new()) };
+}
+
 /// How the queue is served here.
 pub(crate) struct Plan {
     pub(crate) queue: SharedQueue,
@@ -64,6 +72,7 @@ pub(crate) struct Plan {
     pub(crate) functions: HashMap<String, Function>,
     pub(crate) attempts: u32,
     pub(crate) retry_after: Duration,
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 /// See [`ServingStats`](crate::ServingStats).
@@ -147,7 +156,7 @@ impl Machine {
         ));
         machine.send_puller();
         if machine.is_refused.load(Ordering::Relaxed) {
-            machine.close();
+            machine.close(None);
             let name = machine.workqueue().name();
             let text = format!("the workqueue '{name}' takes no items: it is closed");
             return Err(Error::new(ErrorKind::Local, text));
@@ -171,18 +180,56 @@ impl Machine {
         *self.closing.borrow()
     }
 
-    /// See [`Serving::close`](crate::Serving::close).
-    pub(crate) fn close(&self) {
+    /// See [`Serving::close`](crate::Serving::close) and
+    /// [`close_timeout`](crate::Serving::close_timeout). Whether all has ended.
+    pub(crate) fn close(&self, limit: Option<Duration>) -> bool {
         self.closing.send_replace(true);
-        cmwq::blocking(|| {
-            let mut pullers = self.pullers();
-            while *pullers > 0 {
-                pullers = self.has_ended.wait(pullers).unwrap_or_else(PoisonError::into_inner);
-            }
-        });
-        let (pulls, patience) = (self.pulls.clone(), ENDS);
-        self.plan.queue.broker.wait(async move { timeout(patience, pulls.end()).await.ok() });
+        // One of its functions would wait for its own end. What the broker still sends goes back to
+        // it, and the last puller takes the machine along.
+        let has_ended = !self.is_inside() && self.end(limit);
         self.outside.set(0);
+        has_ended
+    }
+
+    /// Waits until all has ended, for `limit` at most.
+    fn end(&self, limit: Option<Duration>) -> bool {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if !cmwq::blocking(|| self.wait_for_pullers(left)) {
+            return false;
+        }
+        let (pulls, patience) = (self.pulls.clone(), left().map_or(ENDS, |left| left.min(ENDS)));
+        self.plan.queue.broker.wait(async move { timeout(patience, pulls.end()).await.ok() });
+        true
+    }
+
+    /// Until there are none, or no time is `left`.
+    fn wait_for_pullers(&self, left: impl Fn() -> Option<Duration>) -> bool {
+        let mut pullers = self.pullers();
+        while *pullers > 0 {
+            pullers = match left() {
+                Some(Duration::ZERO) => return false,
+                Some(left) => {
+                    let waited = self.has_ended.wait_timeout(pullers, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.has_ended.wait(pullers).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        true
+    }
+
+    /// Whether the caller is one of this machine's functions.
+    fn is_inside(&self) -> bool {
+        INSIDE_OF.with_borrow(|machines| machines.contains(&std::ptr::from_ref(self)))
+    }
+
+    /// Calls one of the program's functions.
+    fn enter<T>(&self, function: impl FnOnce() -> T) -> thread::Result<T> {
+        INSIDE_OF.with_borrow_mut(|machines| machines.push(self));
+        let result = catch_unwind(AssertUnwindSafe(function));
+        INSIDE_OF.with_borrow_mut(Vec::pop);
+        result
     }
 
     fn pullers(&self) -> MutexGuard<'_, usize> {
@@ -218,10 +265,15 @@ impl Machine {
             count(&self.counts.taken_again);
         }
         if item.attempt() > u64::from(self.plan.attempts) + SPARE {
+            self.tell_failure(item, SILENCE, true);
             return self.give_up(item, SILENCE);
         }
+        let is_last = item.attempt() >= u64::from(self.plan.attempts);
         let beat = self.beat(item);
         let result = self.call(item);
+        if let Err(reason) = &result {
+            self.tell_failure(item, reason, is_last);
+        }
         // What is said of the item from here on is the last word.
         beat.abort();
         match result {
@@ -231,7 +283,7 @@ impl Machine {
             }
             Err(reason) => {
                 count(&self.counts.failed);
-                if item.attempt() >= u64::from(self.plan.attempts) {
+                if is_last {
                     self.give_up(item, &reason);
                 } else {
                     self.retry(item);
@@ -250,9 +302,17 @@ impl Machine {
         let Some(function) = self.plan.functions.get(item.function()) else {
             return Err(format!("this machine has no function '{}'", item.function()));
         };
-        match catch_unwind(AssertUnwindSafe(|| function(item))) {
+        match self.enter(|| function(item)) {
             Ok(result) => result.map_err(|failure| failure.to_string()),
             Err(panic) => Err(format!("it panicked: {}", panic_text(&*panic))),
+        }
+    }
+
+    /// See [`Server::on_failure`](crate::Server::on_failure).
+    fn tell_failure(&self, item: &Item, reason: &str, is_given_up: bool) {
+        if let Some(told) = &self.plan.on_failure {
+            // If it panics, the panic hook has said so; the item goes its way.
+            let _ = self.enter(|| told(item, reason, is_given_up));
         }
     }
 

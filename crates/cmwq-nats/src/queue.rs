@@ -192,9 +192,9 @@ impl QueueBuilder {
     }
 }
 
-/// Rounded up.
-fn millis(delay: Duration) -> u128 {
-    delay.as_nanos().div_ceil(1_000_000)
+/// Rounded up; at most what a reader takes.
+fn millis(delay: Duration) -> u64 {
+    u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// `config` with the words of `wanted`.
@@ -265,7 +265,8 @@ impl SharedQueue {
 
     /// Queues an item when `delay` has passed since the broker took it, to the millisecond; usually
     /// within some milliseconds after. It does so while a machine serves the queue, so with none,
-    /// it is late. Machines go by their clocks: where these differ, delays do.
+    /// it is late. Machines go by their clocks: where these differ, delays do. The longest delay is
+    /// 2^64 - 1 ms: [`Duration::MAX`] means that, some 580 million years.
     ///
     /// # Errors
     /// As [`queue`](Self::queue).

@@ -20,6 +20,9 @@ pub type Failure = Box<dyn StdError + Send + Sync>;
 /// What is called for an item.
 pub(crate) type Function = Box<dyn Fn(&Item) -> Result<(), Failure> + Send + Sync>;
 
+/// What is called for a failure.
+pub(crate) type OnFailure = Box<dyn Fn(&Item, &str, bool) + Send + Sync>;
+
 /// How often an item is tried.
 const ATTEMPTS: u32 = 5;
 /// How long it waits before the second time.
@@ -33,13 +36,16 @@ pub struct Server {
     functions: HashMap<String, Function>,
     attempts: u32,
     retry_after: Duration,
+    on_failure: Option<OnFailure>,
     wrong: Option<Error>,
 }
 
-/// A machine that serves a queue. Dropping it is [`close`](Self::close).
+/// A machine that serves a queue. Dropping it is [`close`](Self::close), and blocks as long.
 #[must_use = "a machine serves the queue until this is dropped"]
 pub struct Serving {
     machine: Arc<Machine>,
+    /// It was closed.
+    is_over: bool,
 }
 
 /// What a machine has done since it began; see [`Serving::stats`].
@@ -63,7 +69,8 @@ impl Server {
     pub(crate) fn new(queue: SharedQueue) -> Self {
         let (attempts, retry_after) = (ATTEMPTS, RETRY_AFTER);
         let functions = HashMap::new();
-        Self { queue, workqueue: None, functions, attempts, retry_after, wrong: None }
+        let (on_failure, wrong) = (None, None);
+        Self { queue, workqueue: None, functions, attempts, retry_after, on_failure, wrong }
     }
 
     /// The workqueue on whose pool the items run: the next one is taken when that pool would start
@@ -121,6 +128,18 @@ impl Server {
         self
     }
 
+    /// What is called with the reason when an attempt on this machine has failed, to log or count
+    /// it: with the item, the error or panic as a text, and whether this was the last attempt, so
+    /// that the item becomes a dead letter now. Else it is tried again. It is called on the thread
+    /// of the function, before the broker is told; what it panics with goes to the panic hook.
+    ///
+    /// Attempts of machines that died are known by nobody, but for the last: of an item of which no
+    /// machine has said anything, it is told when it is given up.
+    pub fn on_failure(mut self, told: impl Fn(&Item, &str, bool) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(told));
+        self
+    }
+
     /// Begins to take items, and goes on when the broker was away. Waits for one answer of the
     /// broker.
     ///
@@ -129,7 +148,7 @@ impl Server {
     /// [`Local`](ErrorKind::Local): the workqueue could not be made, or is closed.
     /// [`Unreachable`](ErrorKind::Unreachable): the broker does not answer.
     pub fn start(self) -> Result<Serving, Error> {
-        let Self { queue, workqueue, functions, attempts, retry_after, wrong } = self;
+        let Self { queue, workqueue, functions, attempts, retry_after, on_failure, wrong } = self;
         if let Some(error) = wrong {
             return Err(error);
         }
@@ -143,8 +162,8 @@ impl Server {
             Some(workqueue) => workqueue,
             None => local_workqueue(queue.name())?,
         };
-        let plan = Plan { queue, workqueue, functions, attempts, retry_after };
-        Ok(Serving { machine: Machine::start(plan)? })
+        let plan = Plan { queue, workqueue, functions, attempts, retry_after, on_failure };
+        Ok(Serving { machine: Machine::start(plan)?, is_over: false })
     }
 }
 
@@ -158,9 +177,24 @@ fn local_workqueue(name: &str) -> Result<Workqueue, Error> {
 }
 
 impl Serving {
-    /// Takes no more items, and waits until those that run have finished. An item that comes in
-    /// this moment goes back to the broker.
+    /// Takes no more items, and waits until those that run have finished: without a limit of time,
+    /// so for as long as a function takes. An item that comes in this moment goes back to the
+    /// broker.
+    ///
+    /// Called by one of the queue's own functions on this machine it does not wait, since that
+    /// would be for the caller: those that run finish by themselves. A function must not wait for
+    /// another thread that closes the machine, nor an item of the workqueue close it where there is
+    /// no place for another item.
     pub fn close(self) {}
+
+    /// As [`close`](Self::close), and waits at most so long. `false`: items still run. They finish
+    /// by themselves, and the broker is told of them, as long as the process lives; it then gives
+    /// those that had not finished to other machines, after
+    /// [`dead_after`](crate::QueueBuilder::dead_after).
+    pub fn close_timeout(mut self, limit: Duration) -> bool {
+        self.is_over = true;
+        self.machine.close(Some(limit))
+    }
 
     /// The workqueue on whose pool the items run.
     #[must_use]
@@ -191,7 +225,9 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.machine.close();
+        if !self.is_over {
+            self.machine.close(None);
+        }
     }
 }
 

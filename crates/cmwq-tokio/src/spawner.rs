@@ -193,22 +193,28 @@ impl Spawner {
     /// nothing, and loses its turn. With a `max_queued` of 0 it waits for ever.
     ///
     /// # Errors
-    /// [`Refused::Closed`], if [`close`](Self::close) was called, also while it waits.
+    /// [`Refused::Closed`], if the queue is closed, being drained, or shut down. Whoever waits is
+    /// told at once if [`close`](Self::close) is called, and when it is his turn if somebody else
+    /// closes the queue, such as another spawner.
     pub async fn reserve(&self) -> Result<Permit, Refused> {
+        self.check_open()?;
         let place = match &self.0.room {
             Some(room) => {
                 Some(Arc::clone(room).acquire_owned().await.map_err(|_| Refused::Closed)?)
             }
             None => None,
         };
+        // Others may have closed it meanwhile; they do not know who waits here.
+        self.check_open()?;
         Ok(Permit { spawner: self.clone(), place })
     }
 
     /// As [`reserve`](Self::reserve), without waiting.
     ///
     /// # Errors
-    /// Whether there is no place, or [`close`](Self::close) was called.
+    /// Whether there is no place, or the queue is closed, being drained, or shut down.
     pub fn try_reserve(&self) -> Result<Permit, Refused> {
+        self.check_open()?;
         let place = match &self.0.room {
             Some(room) => {
                 Some(Arc::clone(room).try_acquire_owned().map_err(|error| match error {
@@ -219,6 +225,11 @@ impl Spawner {
             None => None,
         };
         Ok(Permit { spawner: self.clone(), place })
+    }
+
+    /// Whether the queue takes closures from the caller, whoever has closed it.
+    fn check_open(&self) -> Result<(), Refused> {
+        if cmwq::raw::lets_in(self.queue()) { Ok(()) } else { Err(Refused::Closed) }
     }
 
     /// Waits until everything that was queued before this call has ended; see

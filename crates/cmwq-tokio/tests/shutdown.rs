@@ -31,9 +31,8 @@ async fn a_spawner_may_outlive_the_library() {
             assert_eq!(spawner.try_spawn_blocking(|| 2).unwrap_err().why(), Refused::Closed);
             // More often than there are places.
             for _ in 0..5 {
-                let place = spawner.reserve().await.unwrap();
-                assert!(place.spawn_blocking(|| 2).await.unwrap_err().is_cancelled());
-                drop(spawner.try_reserve().unwrap());
+                assert_eq!(spawner.reserve().await.map(drop), Err(Refused::Closed));
+                assert_eq!(spawner.try_reserve().map(drop), Err(Refused::Closed));
             }
             spawner.flush().await;
             spawner.drain().await;

@@ -76,7 +76,7 @@ fn pool(row: &PoolRow<'_>, decisions: &[DecisionRow<'_>]) -> Value {
         "idle": pool.nr_idle,
         "running": pool.nr_running,
         "concurrency": pool.concurrency,
-        "work_waits": row.waits_ns.map(seconds),
+        "waits_s": row.waits_ns.map(seconds),
         "created": pool.created,
         "culled": pool.culled,
         "creations_failed": pool.failed,

@@ -47,7 +47,7 @@ fn begun(snapshot: &Snapshot, begin: u64) -> Vec<(&Worker, u64)> {
     let ago = |worker: &Worker| begin.checked_sub(worker.activity.as_ref()?.since_ns);
     let all = snapshot.workers.iter().filter_map(|worker| Some((worker, ago(worker)?)));
     let mut begun: Vec<_> = all.filter(|(_, ago)| *ago > COARSE.as_nanos() as u64).collect();
-    begun.sort_by_key(|(worker, ago)| (std::cmp::Reverse(*ago), worker.tid));
+    begun.sort_by_key(|(worker, ago)| (std::cmp::Reverse(*ago), worker.own_tid));
     begun
 }
 
@@ -78,10 +78,11 @@ fn tell(
     let queue = snapshot.queues.iter().find(|queue| queue.key == activity.queue);
     let queue = queue.map(|queue| harmless(&queue.name));
     let queue = queue.as_deref();
-    let thread = Thread { tid: worker.tid, name: &harmless(&worker.name) };
+    // As in what the process traces itself.
+    let thread = Thread { tid: worker.own_tid, name: &harmless(&worker.name) };
     take(subject, &Timed { ns, thread, event: &start, queue, ago })?;
     if worker.is_blocked {
-        let blocked = Event { kind: Kind::WorkerBlocked, tid: worker.tid, ..start };
+        let blocked = Event { kind: Kind::WorkerBlocked, tid: worker.own_tid, ..start };
         take(subject, &Timed { ns, thread, event: &blocked, queue: None, ago: 0 })?;
     }
     Ok(())

@@ -1,11 +1,13 @@
 //! `--json`, verb by verb: what the text says, the document says; what goes wrong is said on
 //! standard error, with an exit code of which the verb's help tells.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::looking::Victim as Process;
 use crate::set::Victim;
 use crate::support::{check_code, stderr, tree};
 
@@ -184,5 +186,43 @@ fn what_goes_wrong_is_said_on_standard_error() {
                 || line.contains(&format!(" {}:", row.code))
         };
         assert!(codes.lines().any(is_named), "{} is not in:\n{codes}", row.code);
+    }
+}
+
+/// The keys are promised, so each is explained: those that a process with busy workers has.
+#[test]
+fn every_key_of_dump_and_top_is_in_its_help() {
+    let victim = Process::run("looking::deadlock");
+    let pid = victim.pid();
+    for arguments in
+        [&["dump", &pid][..], &["dump", "--stuck", &pid], &["top", "--once", "-i", "0.05", &pid]]
+    {
+        let help = text(&[arguments[0], "--help"]);
+        let explained = help.split_once("\nJSON:\n").expect("a section").1;
+        let mut keys = BTreeSet::new();
+        documents(arguments).iter().for_each(|document| collect(document, &mut keys));
+        assert!(keys.len() > 10, "{arguments:?}: {keys:?}");
+        for key in keys {
+            assert!(explained.contains(&format!("\"{key}\": ")), "{arguments:?}: {key}");
+        }
+    }
+}
+
+/// All keys; those of scopes are names.
+fn collect(document: &Value, keys: &mut BTreeSet<String>) {
+    match document {
+        Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                keys.insert(key.clone());
+                match (key.as_str(), value.as_object()) {
+                    ("scopes", Some(scopes)) => {
+                        scopes.values().for_each(|pods| collect(pods, keys));
+                    }
+                    _ => collect(value, keys),
+                }
+            }
+        }
+        _ => {}
     }
 }

@@ -96,6 +96,51 @@ fn programs_without_queues_and_programs_that_are_not_there() {
     }
 }
 
+/// What is wrong with the command is said before the program runs, not when the trace is lost.
+#[test]
+fn a_program_is_not_started_for_a_trace_that_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ran, missing] = ["ran", "missing/trace"].map(|name| folder.path().join(name));
+    let [ran, missing] = [ran.to_str().unwrap(), missing.to_str().unwrap()];
+    for (args, code, says) in [
+        (&["(", "-o", "-"][..], 2, "regex"),
+        (&["--svg", "-", "--from", "5", "--to", "5"], 2, "--from must be less than --to"),
+        (&["-o", missing], 1, missing),
+        (&["--svg", missing], 1, missing),
+    ] {
+        let output = cmwq(&[&["trace"], args, &["--", "touch", ran]].concat());
+        check_code(&output, code);
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+        assert!(!fs::exists(ran).unwrap(), "{args:?}: it was started");
+    }
+}
+
+#[test]
+fn an_old_trace_is_kept_where_there_is_no_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    fs::write(&file, "old").unwrap();
+    let args = ["trace", "-o", file.to_str().unwrap(), "--"];
+    for (program, code) in [("/nowhere/at-all", 127), ("true", 1)] {
+        check_code(&cmwq(&[&args[..], &[program]].concat()), code);
+        assert_eq!(fs::read(&file).unwrap(), b"old", "{program}");
+        let fresh = folder.path().join("fresh");
+        check_code(&cmwq(&["trace", "-o", fresh.to_str().unwrap(), "--", program]), code);
+        assert!(!fresh.exists(), "{program}: there is an empty one");
+    }
+    check_code(&cmwq_on(&args, "runs_an_item_and_leaves_with_7"), 7);
+    assert!(fs::read(&file).unwrap().starts_with(b"{"));
+}
+
+/// The bound of the address space is for the command, which reads what others have made.
+#[test]
+fn a_program_that_is_traced_has_the_limits_that_it_would_have() {
+    let script = "ulimit -v";
+    let expected = Command::new("sh").args(["-c", script]).output().unwrap().stdout;
+    let output = cmwq(&["trace", "-o", "/dev/null", "--", "sh", "-c", script]);
+    assert_eq!(String::from_utf8(output.stdout), String::from_utf8(expected));
+}
+
 #[test]
 fn top_watches_what_it_started_and_ends_it() {
     let output =

@@ -1,5 +1,6 @@
 //! The `cmwq` command from outside.
 
+mod containers;
 mod doctor;
 mod errors;
 mod hostile;

@@ -172,7 +172,7 @@ fn a_window_of_a_trace_is_a_picture() {
     assert!(fs::read_to_string(folder.path().join("json")).unwrap().contains("traceEvents"));
     let refused =
         cmwq(folder.path(), &["trace", "trace", "--svg", "-", "--from", "2", "--to", "2"]);
-    support::check_code(&refused, 1);
+    support::check_code(&refused, 2);
     assert!(support::stderr(&refused).contains("--from must be less than --to"));
     support::check_code(&cmwq(folder.path(), &["trace", "trace", "--from", "1"]), 2);
     let late = cmwq(folder.path(), &["trace", "trace", "--svg", "-", "--from", "900"]);

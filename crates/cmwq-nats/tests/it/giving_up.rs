@@ -50,6 +50,43 @@ fn a_failure_is_tried_again_and_then_given_up() {
     assert_eq!(queue.backlog().unwrap().dead, 2);
 }
 
+/// Also by a hook that panics, which changes nothing.
+#[test]
+fn failures_are_told_with_their_reasons() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "told");
+    let (note, seen) = runs();
+    let serving = queue
+        .serve()
+        .function("f", |item| match text(item).as_str() {
+            "panics" => panic!("at the disco"),
+            _ => Err("no disk".into()),
+        })
+        .attempts(2)
+        .retry_after(Duration::from_millis(1))
+        .on_failure(move |item, reason, is_given_up| {
+            note.text(format!("{} {}: {reason}, {is_given_up}", text(item), item.attempt()));
+            panic!("a hook that panics");
+        })
+        .start()
+        .unwrap();
+    for payload in ["fails", "panics"] {
+        let _ = queue.queue("f", payload).unwrap();
+    }
+    queue.flush().unwrap();
+    let mut told: Vec<String> = (0..4).map(|_| seen.next()).collect();
+    told.sort();
+    let expected = [
+        "fails 1: no disk, false",
+        "fails 2: no disk, true",
+        "panics 1: it panicked: at the disco, false",
+        "panics 2: it panicked: at the disco, true",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!((serving.stats().failed, serving.stats().dead), (4, 2));
+}
+
 /// Dead letters can be queued again, when what was wrong is mended, or dropped.
 #[test]
 fn dead_letters_are_queued_again_or_dropped() {
@@ -153,9 +190,15 @@ fn an_item_of_which_nothing_is_said_is_given_up() {
     let _ = queue.queue("f", "item").unwrap();
     give_back(&server, "silent", 5);
     let (note, seen) = runs();
-    let _serving = noting(queue.serve(), note).attempts(2).start().unwrap();
+    let (tell, told) = runs();
+    let serving = noting(queue.serve(), note).attempts(2);
+    let serving = serving.on_failure(move |_, reason, is_given_up| {
+        tell.text(format!("{reason}, {is_given_up}"));
+    });
+    let _serving = serving.start().unwrap();
     queue.flush().unwrap();
     assert_eq!(seen.rest(), [""; 0]);
+    assert!(told.next().ends_with("gave it back as they closed, true"));
     let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
     assert!(letter.error().contains("died, were cut off, or gave it back"), "{letter:?}");
     assert_eq!(letter.attempts(), 6);

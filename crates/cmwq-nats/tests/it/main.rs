@@ -6,6 +6,7 @@
 mod backlog;
 mod cancelling;
 mod chaos;
+mod closing;
 mod cluster;
 mod flushing;
 mod giving_up;

@@ -43,6 +43,17 @@ fn nonsense_is_refused_with_a_hint() {
 }
 
 #[test]
+fn patience_may_have_no_end() {
+    let mut server = broker_or_skip!();
+    let broker = Broker::builder(&server.address()).patience(Duration::MAX).connect().unwrap();
+    let queue = queue(&broker, "patient");
+    server.kill();
+    let queueing = std::thread::spawn(move || queue.queue("f", "").map(drop));
+    server.run();
+    queueing.join().unwrap().unwrap();
+}
+
+#[test]
 fn no_broker_is_said_with_its_address() {
     let error = Broker::connect("127.0.0.1:1").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);

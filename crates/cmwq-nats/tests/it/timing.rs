@@ -50,6 +50,22 @@ fn delayed_items_take_no_place_of_max_active() {
 }
 
 #[test]
+fn a_delay_without_an_end_does_not_end() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("later-never").ordered().open().unwrap();
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    let never = queue.queue_delayed("f", "never", Duration::MAX).unwrap();
+    // The machine looks at what is delayed in order, and runs one at a time.
+    let soon = queue.queue_delayed("f", "soon", Duration::from_millis(1)).unwrap();
+    soon.flush().unwrap();
+    assert_eq!(seen.next(), "soon");
+    assert_eq!((seen.rest(), queue.backlog().unwrap().delayed), (Vec::new(), 1));
+    let _ = never.cancel().unwrap();
+}
+
+#[test]
 fn a_timer_of_a_key_is_pending_once() {
     let server = broker_or_skip!();
     let broker = server.connect();

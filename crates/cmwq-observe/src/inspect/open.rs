@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 
 use cmwq::foreign;
 use cmwq::shared::control as socket;
-use cmwq::shared::mapping::layout::{HeaderWords, MAX_BYTES};
+use cmwq::shared::mapping::layout::MAX_BYTES;
 use cmwq::shared::now_ns;
 
 use super::snapshot::{ReadError, snapshot};
@@ -67,6 +67,9 @@ impl Error for OpenError {}
 #[derive(Debug)]
 pub struct Target {
     pid: u32,
+    /// It is in a PID namespace below the caller's, as in a container: its threads have other
+    /// numbers there.
+    is_below: bool,
     memory: Memory,
 }
 
@@ -118,11 +121,12 @@ impl Target {
     pub fn of_file(pid: u32, file: &File) -> Result<Self, OpenError> {
         let memory = Memory::map(file)?;
         let header = Words(memory.words()).header().map_err(OpenError::Unreadable)?;
-        if !is_process(pid, &header) {
+        let numbers = numbers(Path::new(&format!("/proc/{pid}/status")));
+        if header.pid != u64::from(numbers.last().copied().unwrap_or(pid)) {
             // Inherited without `fork`, by a child that shares nothing else.
             return Err(OpenError::NotCmwq);
         }
-        Ok(Self { pid, memory })
+        Ok(Self { pid, is_below: numbers.len() > 1, memory })
     }
 
     /// The process.
@@ -137,8 +141,11 @@ impl Target {
     /// If the mapping makes no sense any more.
     pub fn snapshot(&self) -> Result<Snapshot, ReadError> {
         let mut seen = snapshot(Words(self.memory.words()), now_ns())?;
-        // The number by which the caller knows it.
+        // The numbers by which the caller knows it and its threads.
         seen.pid = self.pid;
+        if self.is_below {
+            seen.rename_threads(&threads(self.pid));
+        }
         Ok(seen)
     }
 
@@ -198,12 +205,21 @@ fn explained(process: &Path, error: OpenError) -> OpenError {
     OpenError::PermissionDenied { why }
 }
 
-/// Whether the mapping is the process's own: its number in its own PID namespace.
-fn is_process(pid: u32, header: &HeaderWords) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+/// The numbers of a process, or of a thread, in its PID namespaces: the caller's first, its own
+/// last. That of the mapping is its own. None: the kernel does not tell, or it has gone.
+fn numbers(status: &Path) -> Vec<u32> {
+    let status = fs::read_to_string(status).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let innermost = numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok());
-    header.pid == innermost.unwrap_or(u64::from(pid))
+    let numbers = numbers.into_iter().flat_map(str::split_whitespace);
+    numbers.map_while(|number| number.parse().ok()).collect()
+}
+
+/// The threads of a process: by the numbers that they have in their own PID namespace those by
+/// which the caller knows them.
+fn threads(pid: u32) -> HashMap<u32, u32> {
+    let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let listed = listed.filter_map(|entry| Some(numbers(&entry.ok()?.path().join("status"))));
+    listed.filter_map(|numbers| Some((*numbers.last()?, *numbers.first()?))).collect()
 }
 
 impl Memory {

@@ -326,6 +326,7 @@ fn worker(words: &WorkerWords) -> Worker {
         .then_some((((words.meter_pwq >> 32) as u32, words.meter_pwq as u32), words.meter_charged));
     Worker {
         tid: words.tid as u32,
+        own_tid: words.tid as u32,
         name: unpack_text(&[words.comm0, words.comm1]),
         pool: small(words.pool),
         home: small(words.home),

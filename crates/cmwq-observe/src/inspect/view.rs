@@ -1,5 +1,6 @@
 //! What a reader is given: plain values.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use cmwq::shared::mapping::{PoolKind, QueueKind, Reason};
@@ -177,8 +178,12 @@ pub struct Activity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Worker {
-    /// The thread, or 0 before it has begun.
+    /// The thread, by the number that it has in `/proc`; 0 before it has begun. If the process is
+    /// in a PID namespace of its own, such as a container's, also 0 if the thread has ended.
     pub tid: u32,
+    /// The same thread by the number that the process knows, as in its traces: another one if it is
+    /// in a PID namespace of its own.
+    pub own_tid: u32,
     /// As in `ps -L`, without what is behind `+`.
     pub name: String,
     /// The pool that it serves now.
@@ -304,6 +309,13 @@ impl Snapshot {
             sum.cpu_time = sum.cpu_time.saturating_add(self.pending_time(link));
         }
         sum
+    }
+
+    /// Threads get the numbers by which the caller knows them.
+    pub(crate) fn rename_threads(&mut self, names: &HashMap<u32, u32>) {
+        let name = |tid: &mut u32| *tid = names.get(tid).copied().unwrap_or(0);
+        self.workers.iter_mut().for_each(|worker| name(&mut worker.tid));
+        self.meters.iter_mut().for_each(|(_, tid, _)| name(tid));
     }
 
     /// A queue's ways into pools: by CPU, those that were replaced last.

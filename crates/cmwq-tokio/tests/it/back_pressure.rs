@@ -139,6 +139,42 @@ fn a_closed_queue_has_none_and_says_so() {
     });
 }
 
+/// Whoever closes it, and whether it has a limit or not.
+#[test]
+fn a_queue_that_others_have_closed_has_no_place() {
+    on_each_runtime(|| async {
+        for make in [|| ordered("foreign"), || with_places("foreign", 1)] {
+            let (by_itself, by_handle, by_other) = (make(), make(), make());
+            within(by_itself.close()).await;
+            within(by_handle.queue().clone().close()).await;
+            within(Spawner::new(by_other.queue().clone()).close()).await;
+            for queue in [by_itself, by_handle, by_other] {
+                assert_eq!(queue.try_reserve().map(drop), Err(Refused::Closed));
+                assert_eq!(within(queue.reserve()).await.map(drop), Err(Refused::Closed));
+            }
+        }
+    });
+}
+
+/// Not that it is full: that may pass.
+#[test]
+fn those_who_wait_on_a_queue_that_others_close_are_told() {
+    on_each_runtime(|| async {
+        let queue = with_places("foreign", 1);
+        let place = queue.reserve().await.unwrap();
+        let [mut first, mut second] = [(); 2].map(|()| Box::pin(queue.reserve()));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        for future in [&mut first, &mut second] {
+            assert!(future.as_mut().poll(&mut cx).is_pending());
+        }
+        within(queue.queue().clone().close()).await;
+        assert_eq!(queue.try_reserve().map(drop), Err(Refused::Closed));
+        drop(place);
+        assert_eq!(within(first).await.map(drop), Err(Refused::Closed));
+        assert_eq!(within(second).await.map(drop), Err(Refused::Closed));
+    });
+}
+
 #[test]
 fn flushing_and_draining_wait_for_what_was_queued() {
     on_each_runtime(|| async {
@@ -150,6 +186,7 @@ fn flushing_and_draining_wait_for_what_was_queued() {
         let drained = queue.drain();
         assert!(queue.spawn_blocking(|| ()).await.unwrap_err().is_cancelled());
         assert!(queue.try_spawn_blocking(|| ()).unwrap_err().why().is_closed());
+        assert!(queue.try_reserve().unwrap_err().is_closed());
         assert!(!flushed.is_over() && !drained.is_over());
         gate.open();
         within(flushed).await;
