@@ -20,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::settings", settings),
     ("fork::timers", timers),
     ("fork::inside", inside),
+    ("fork::inside_run", inside_run),
     ("fork::storm", storm),
     ("fork::generations", generations),
     ("fork::exits", exits),
@@ -247,6 +248,61 @@ fn inside() {
         }));
         assert_eq!(status, 0);
     }
+}
+
+#[test]
+fn a_function_that_its_caller_runs_may_fork() {
+    Stage::new("fork::inside_run").play();
+}
+
+fn inside_run() {
+    let (wq, here) = (managed("parent's"), sys::gettid());
+    let status = wq.run(|| {
+        assert_eq!(sys::gettid(), here);
+        sys::fork(|| {
+            assert_eq!(cmwq::current_work(), None, "the child runs no item");
+            assert_eq!(cmwq::raw::current_func(), 0);
+            // One of them has the number that the parent's queue has there.
+            let own = [(); 3].map(|()| managed("own"));
+            for wait in [Workqueue::flush, Workqueue::drain] {
+                for wq in &own {
+                    let ended = slow(wq);
+                    wait(wq);
+                    assert!(ended.load(Ordering::SeqCst), "it would have waited for itself");
+                }
+            }
+            for wq in own {
+                let ended = slow(&wq);
+                drop(wq);
+                assert!(ended.load(Ordering::SeqCst), "the queue's end was left to others");
+            }
+            let notices = cmwq::notices();
+            assert!(!notices.iter().any(|text| text.contains("inside")), "{notices:?}");
+            cmwq::shutdown(PATIENCE).unwrap();
+        })
+    });
+    assert_eq!(status.unwrap(), 0);
+
+    let child = wq.run(|| {
+        let child = wq.run(sys::split).unwrap();
+        if child.is_none() {
+            sys::leave(cmwq::current_work().is_none());
+        }
+        child
+    });
+    assert_eq!(sys::end_of(child.unwrap().unwrap()), 0, "what is around it is the parent's, too");
+}
+
+/// Queues an item that takes long enough for who does not wait for it to be caught. Whether it has
+/// ended.
+fn slow(wq: &Workqueue) -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&ended);
+    drop(wq.queue(move || {
+        thread::sleep(Duration::from_millis(50));
+        theirs.store(true, Ordering::SeqCst);
+    }));
+    ended
 }
 
 #[test]

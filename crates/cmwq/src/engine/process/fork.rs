@@ -125,6 +125,7 @@ extern "C" fn in_child() {
     // The forking thread may have been a worker; its copy in the child is none.
     current::leave();
     current::leave_bh();
+    current::leave_here();
     reclaim::leave_rescuer();
     thread_group::leave_aboard();
     crate::OBSERVERS.in_child();
