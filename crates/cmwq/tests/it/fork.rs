@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::inside_run", inside_run),
     ("fork::storm", storm),
     ("fork::generations", generations),
+    ("fork::last_handle", last_handle),
     ("fork::exits", exits),
     ("fork::beginners", beginners),
     ("fork::readers", readers),
@@ -329,6 +330,41 @@ fn generations() {
     });
     assert_eq!(status, 0);
     assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn timers_of_the_parent_do_not_keep_a_queue_in_the_child() {
+    Stage::new("fork::last_handle").play();
+}
+
+fn last_handle() {
+    let wq = managed("last");
+    let [one, other] = [(); 2].map(|()| DelayedWork::new(|| ()));
+    assert!(wq.queue_delayed_work(&one, FAR) && wq.queue_delayed_work(&other, FAR));
+    let wq = RefCell::new(Some(wq));
+    let status = sys::fork(|| {
+        let wq = wq.take().unwrap();
+        let ended = slow(&wq);
+        drop(wq);
+        assert!(ended.load(Ordering::SeqCst), "the last handle's end waits");
+    });
+    assert_eq!(status, 0);
+    // In the child's child, the child's.
+    let status = sys::fork(|| {
+        let own = wq.take().unwrap();
+        assert!(own.queue_delayed_work(&one, FAR));
+        let wq = RefCell::new(Some(own));
+        let status = sys::fork(|| {
+            let wq = wq.take().unwrap();
+            let ended = slow(&wq);
+            drop(wq);
+            assert!(ended.load(Ordering::SeqCst), "the last handle's end waits");
+        });
+        assert_eq!(status, 0);
+        assert!(one.cancel());
+    });
+    assert_eq!(status, 0);
+    assert!(one.cancel() && other.cancel());
 }
 
 #[test]
