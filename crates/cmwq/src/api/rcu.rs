@@ -21,7 +21,7 @@ use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::handle::Handle;
-use crate::engine::process::watch_forks;
+use crate::engine::process::{self, watch_forks};
 use crate::engine::readers::{self, RcuReadGuard};
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Queueing;
@@ -213,14 +213,15 @@ unsafe fn refused(item: NonNull<RcuItem>) {
 
 /// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
 pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
-    let is_pending = item.is_pending() && !current::is_running(item);
-    if is_pending {
-        if readers::says_waits_for_itself() {
-            return false;
-        }
-        source::barrier();
+    if !process::is_pending(item) || current::is_running(item) {
+        return flushing::flush_item(runtime, item, Flusher::Flusher);
     }
-    flushing::flush_item(runtime, item, Flusher::Flusher) || is_pending
+    if readers::says_waits_for_itself() {
+        return false;
+    }
+    // The thread that queues it may not have told the source yet.
+    let _ = flushing::flush_whole(runtime, item, source::barrier);
+    true
 }
 
 impl RcuWork {
@@ -241,8 +242,9 @@ impl RcuWork {
         self.item().is_pending()
     }
 
-    /// If it is pending, waits for the grace period and for the run, and returns `true`. Else waits
-    /// for a run in progress; `false`: there was nothing to wait for.
+    /// If it is pending, waits for the grace period and for the run, and returns `true`; also if
+    /// another thread is just about to queue it. Else waits for a run in progress; `false`: there
+    /// was nothing to wait for.
     ///
     /// Called from a work function it counts as blocking at once. Called inside of
     /// [`rcu_read_lock`](crate::rcu_read_lock), or from the item's own function, it would wait for

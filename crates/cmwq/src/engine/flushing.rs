@@ -59,6 +59,8 @@ pub(crate) fn is_barrier(func: usize) -> bool {
 enum Found {
     /// The item was pending or running, and is done by now.
     Done,
+    /// A run is done, and another queueing was in transit while it went on.
+    Earlier,
     /// Nothing: the item is idle.
     Idle,
     /// PENDING is owned, but the item is not queued yet: another thread is about to queue it, or a
@@ -71,7 +73,7 @@ enum Found {
 /// Waits for the last queueing of `item`. `true`: there was something to wait for. KERNEL:
 /// `flush_work` — same; a wait of an item for itself is reported and not begun.
 pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> bool {
-    wait_for(runtime, item, by) == Found::Done
+    matches!(wait_for(runtime, item, by), Found::Done | Found::Earlier)
 }
 
 /// As [`flush_item`], for an item that never has a timer.
@@ -86,26 +88,36 @@ pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
 
 /// Calls `wake_now` and waits, until the item is not in transit.
 #[inline(always)]
-fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
+pub(crate) fn flush_whole(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    mut wake_now: impl FnMut(),
+) -> bool {
     wake_now();
     match wait_for(runtime, item, Flusher::Flusher) {
-        Found::InTransit => flush_again(runtime, item, wake_now),
-        found => found == Found::Done,
+        Found::Done => true,
+        Found::Idle | Found::Itself => false,
+        in_transit => flush_again(runtime, item, in_transit, wake_now),
     }
 }
 
-/// The item was in transit.
+/// The item was in transit, as was `found`.
 #[cold]
-fn flush_again(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
+fn flush_again(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    mut found: Found,
+    mut wake_now: impl FnMut(),
+) -> bool {
     let mut rest = Rest::new();
-    loop {
+    let mut has_waited = false;
+    while let Found::InTransit | Found::Earlier = found {
+        has_waited |= found == Found::Earlier;
         rest.rest();
         wake_now();
-        match wait_for(runtime, item, Flusher::Flusher) {
-            Found::InTransit => {}
-            found => return found == Found::Done,
-        }
+        found = wait_for(runtime, item, Flusher::Flusher);
     }
+    has_waited || found == Found::Done
 }
 
 #[inline(always)]
@@ -182,7 +194,8 @@ fn wait_behind(
             check_dependency(&wq);
         }
         wait();
-        return Found::Done;
+        let was_in_transit = word.is_pending() && !word.is_queued();
+        return if was_in_transit { Found::Earlier } else { Found::Done };
     }
 }
 

@@ -1,6 +1,6 @@
 //! Items that wait for a grace period: never before a reader that was inside has gone.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 
@@ -13,6 +13,7 @@ use crate::support::wait::{Opened, within};
 use crate::support::{Gate, eventually, joined, managed, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
+    ("rcu::slow_queuer", slow_queuer),
     ("rcu::own_source", own_source),
     ("rcu::nobody_tells", nobody_tells),
     ("rcu::a_reader_tells", a_reader_tells),
@@ -294,6 +295,81 @@ impl Manual {
             // SAFETY: given with this function, and called once.
             unsafe { func(std::ptr::with_exposed_provenance_mut(head)) };
         }
+    }
+}
+
+/// A source whose grace periods are over at once, for programs without readers of their own. The
+/// thread that queues may lose its CPU before it has told the source.
+#[derive(Default)]
+struct SlowlyTold {
+    /// Where it stops next: it opens the first, and passes the second.
+    stop: Mutex<Option<[Gate; 2]>>,
+    barriers: AtomicU32,
+}
+
+// SAFETY: there are no readers to wait for.
+unsafe impl GracePeriods for SlowlyTold {
+    unsafe fn call_rcu(&self, head: *mut RcuHead, func: RcuFunc) {
+        let stop = self.stop.lock().unwrap().take();
+        if let Some([entered, gate]) = stop {
+            entered.open();
+            gate.pass();
+        }
+        // SAFETY: given with this function, and called once.
+        unsafe { func(head) };
+    }
+
+    fn rcu_barrier(&self) {
+        self.barriers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_flush_waits_for_a_thread_that_is_about_to_queue_the_item() {
+    Stage::new("rcu::slow_queuer").play();
+}
+
+fn slow_queuer() {
+    let source: &'static SlowlyTold = Box::leak(Box::default());
+    set_grace_periods(source).unwrap();
+    let (wq, [begun, run_gate]) = (managed("slow"), [Gate::new(), Gate::new()]);
+    let runs = Arc::new(AtomicU32::new(0));
+    let work = RcuWork::new({
+        let (begun, gate, runs) = (begun.clone(), run_gate.clone(), Arc::clone(&runs));
+        move || {
+            begun.open();
+            gate.pass();
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    assert!(wq.queue_rcu_work(&work));
+    begun.pass();
+    // While that run goes on, and while the item is idle.
+    for wanted in [2, 3] {
+        let [entered, gate] = [Gate::new(), Gate::new()];
+        *source.stop.lock().unwrap() = Some([entered.clone(), gate.clone()]);
+        source.barriers.store(0, Ordering::SeqCst);
+        let tid = AtomicI32::new(0);
+        thread::scope(|s| {
+            let _opened = [Opened(&gate), Opened(&run_gate)];
+            s.spawn(|| assert!(wq.queue_rcu_work(&work)));
+            entered.pass();
+            assert!(!wq.queue_rcu_work(&work), "it is pending");
+            let flusher = s.spawn(|| {
+                tid.store(sys::gettid(), Ordering::SeqCst);
+                (work.flush(), runs.load(Ordering::SeqCst))
+            });
+            eventually("the flusher waits, or has ended", || {
+                let tid = tid.load(Ordering::SeqCst);
+                flusher.is_finished() || tid != 0 && procfs::waits(tid)
+            });
+            run_gate.open();
+            eventually("it looks again, or has ended", || {
+                flusher.is_finished() || source.barriers.load(Ordering::SeqCst) >= 3
+            });
+            gate.open();
+            assert_eq!(flusher.join().unwrap(), (true, wanted), "it returned before the run");
+        });
     }
 }
 
