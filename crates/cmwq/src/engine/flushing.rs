@@ -12,7 +12,6 @@ use crate::engine::pool::Pool;
 use crate::engine::queue_flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
-use crate::os::generation;
 use crate::os::notice;
 use crate::os::park::Event;
 use crate::os::rest::Rest;
@@ -160,7 +159,7 @@ fn wait_behind(
     let target = NonNull::from(item);
     loop {
         let word = item.word();
-        if generation::is_child() && runtime.is_inherited(word) {
+        if runtime.is_inherited(word) {
             return Found::Idle;
         }
         let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
@@ -207,10 +206,6 @@ fn wait_behind(
 pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<DelayedItem>) -> bool {
     // SAFETY: valid by the caller's promise.
     let delayed = unsafe { this.as_ref() };
-    if generation::is_child() && delayed.forget_inherited(runtime) {
-        delayed.item.release(delayed.item.word());
-        return false;
-    }
     flush_whole(runtime, &delayed.item, || {
         if let Some(target) = delayed.take_timer(runtime) {
             // SAFETY: valid, and PENDING is owned.
@@ -242,7 +237,7 @@ impl Busy {
 /// nor `cancel_work_sync` finds a run on an earlier pool.
 pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let word = item.word();
-    if generation::is_child() && runtime.is_inherited(word) {
+    if runtime.is_inherited(word) {
         return Busy::default();
     }
     let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {

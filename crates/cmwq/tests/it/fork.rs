@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use cmwq::raw::{self, Any, Delay, RawDelayed, WorkItem};
 use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
 
-use crate::support::scene::{Scene, Stage};
+use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::{Opened, PATIENCE, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, occupy, procfs, stall, sys};
 
@@ -19,6 +21,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::scope", scope),
     ("fork::settings", settings),
     ("fork::timers", timers),
+    ("fork::in_transit", in_transit),
+    ("fork::armed", armed),
+    ("fork::in_a_grace_period", in_a_grace_period),
     ("fork::inside", inside),
     ("fork::inside_run", inside_run),
     ("fork::storm", storm),
@@ -228,6 +233,138 @@ fn timers() {
         assert!(work.is_pending() && work.cancel(), "they are armed here");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn an_item_that_a_thread_of_the_parent_was_about_to_queue_can_be_queued() {
+    Stage::new("fork::in_transit").play();
+}
+
+fn in_transit() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn count(_: *mut WorkItem) {
+        RUNS.fetch_add(1, Ordering::SeqCst);
+    }
+
+    let wq = managed("transit");
+    let delayed: &'static RawDelayed = Box::leak(Box::new(RawDelayed::new(count, false)));
+    let place = NonNull::from(delayed);
+    // SAFETY: the item is the structure's first member, and lives for ever.
+    let item: &'static WorkItem = unsafe { place.cast().as_ref() };
+    let any = Any::Delayed(delayed);
+    let queue = |delay| {
+        let delay = Delay { after: delay, expires: 0 };
+        // SAFETY: it lives for ever.
+        unsafe { raw::queue_delayed(&wq, None, place, delay) }
+    };
+    // SAFETY: as above.
+    let flush = || unsafe { raw::flush_delayed(place) };
+    // Before its first run, and after one.
+    for before in 0..2 {
+        // As a thread does that has not come to a queue with it.
+        assert!(!item.claim().is_pending());
+        let takes: [&dyn Fn() -> bool; 4] = [
+            &|| !raw::cancel_sync(any),
+            &|| !flush() && raw::busy(item) == (false, false),
+            &|| queue(Duration::from_millis(1)),
+            &|| !raw::disable(any) && raw::enable(any),
+        ];
+        for take in takes {
+            let status = sys::fork(|| {
+                assert!(take());
+                // If it was not queued just now.
+                let _ = queue(Duration::ZERO);
+                assert!(flush() || RUNS.load(Ordering::SeqCst) == before + 1);
+                assert_eq!(RUNS.load(Ordering::SeqCst), before + 1);
+            });
+            assert_eq!(status, 0);
+        }
+        item.release(item.word());
+        assert!(queue(Duration::ZERO));
+        flush();
+    }
+}
+
+#[test]
+fn what_the_parent_has_armed_can_be_queued_at_once() {
+    Stage::new("fork::armed").play();
+}
+
+fn armed() {
+    let wq = managed("armed");
+    let runs = Arc::new(AtomicU32::new(0));
+    let [never_ran, ran] = [(); 2].map(|()| {
+        let theirs = Arc::clone(&runs);
+        DelayedWork::new(move || _ = theirs.fetch_add(1, Ordering::SeqCst))
+    });
+    assert!(wq.queue_delayed_work(&ran, Duration::ZERO));
+    ran.flush();
+    for work in [&never_ran, &ran] {
+        assert!(wq.queue_delayed_work(work, FAR));
+        let before = runs.load(Ordering::SeqCst);
+        let status = sys::fork(|| {
+            assert!(!work.is_pending() && work.busy().is_idle(), "it is the parent's");
+            assert!(wq.queue_delayed_work(work, Duration::ZERO));
+            work.flush();
+            assert_eq!(runs.load(Ordering::SeqCst), before + 1);
+            assert!(wq.queue_delayed_work(work, FAR) && work.is_pending());
+            // And the child's, in turn.
+            let status = sys::fork(|| {
+                assert!(!work.is_pending() && wq.queue_delayed_work(work, Duration::ZERO));
+                work.flush();
+                assert_eq!(runs.load(Ordering::SeqCst), before + 2);
+            });
+            assert_eq!(status, 0);
+            assert!(work.cancel());
+        });
+        assert_eq!(status, 0);
+        assert!(work.is_pending() && work.cancel(), "it is armed here");
+    }
+}
+
+#[test]
+fn an_item_that_waits_for_readers_at_the_fork_can_be_queued() {
+    Stage::new("fork::in_a_grace_period").play();
+}
+
+fn in_a_grace_period() {
+    if cfg!(feature = "liburcu") {
+        return skip("liburcu's grace periods do not go on in a child by themselves");
+    }
+    let wq = managed("grace");
+    let runs = Arc::new(AtomicU32::new(0));
+    let [never_ran, ran] = [(); 2].map(|()| {
+        let theirs = Arc::clone(&runs);
+        RcuWork::new(move || _ = theirs.fetch_add(1, Ordering::SeqCst))
+    });
+    assert!(wq.queue_rcu_work(&ran));
+    ran.flush();
+    let (inside, leave) = (Gate::new(), Gate::new());
+    thread::scope(|scope| {
+        let _opened = Opened(&leave);
+        scope.spawn(|| {
+            let _section = cmwq::rcu_read_lock();
+            inside.open();
+            leave.pass();
+        });
+        inside.pass();
+        for work in [&never_ran, &ran] {
+            assert!(wq.queue_rcu_work(work));
+            let before = runs.load(Ordering::SeqCst);
+            let status = sys::fork(|| {
+                assert!(!work.is_pending() && !work.flush(), "it is the parent's");
+                assert!(wq.queue_rcu_work(work));
+                work.flush();
+                assert_eq!(runs.load(Ordering::SeqCst), before + 1);
+            });
+            assert_eq!(status, 0);
+            assert!(work.is_pending(), "nothing has changed here");
+        }
+    });
+    for work in [&never_ran, &ran] {
+        work.flush();
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::support::{Gate, eventually, joined, managed, procfs, sys};
 pub(crate) const SCENES: &[Scene] = &[
     ("rcu::slow_queuer", slow_queuer),
     ("rcu::own_source", own_source),
+    ("rcu::source_goes_on", source_goes_on),
     ("rcu::nobody_tells", nobody_tells),
     ("rcu::a_reader_tells", a_reader_tells),
     #[cfg(feature = "liburcu")]
@@ -264,7 +265,6 @@ fn a_flush_returns_after_the_run_however_readers_come_and_go() {
 }
 
 /// A source whose grace periods end when the test says so.
-#[derive(Default)]
 struct Manual {
     waiting: Mutex<Vec<(usize, RcuFunc)>>,
     ended: Condvar,
@@ -288,6 +288,14 @@ unsafe impl GracePeriods for Manual {
 }
 
 impl Manual {
+    const fn new() -> Self {
+        Self {
+            waiting: Mutex::new(Vec::new()),
+            ended: Condvar::new(),
+            barriers: AtomicU32::new(0),
+        }
+    }
+
     fn end(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
         self.ended.notify_all();
@@ -379,11 +387,7 @@ fn the_programs_own_source_of_grace_periods() {
 }
 
 fn own_source() {
-    static SOURCE: Manual = Manual {
-        waiting: Mutex::new(Vec::new()),
-        ended: Condvar::new(),
-        barriers: AtomicU32::new(0),
-    };
+    static SOURCE: Manual = Manual::new();
     set_grace_periods(&SOURCE).unwrap();
     assert_eq!(set_grace_periods(&SOURCE).unwrap_err().kind(), ErrorKind::InvalidInput);
     let wq = Workqueue::builder("source").ordered().build().unwrap();
@@ -404,6 +408,36 @@ fn own_source() {
     assert!(cmwq::notices().is_empty(), "{:?}", cmwq::notices());
 }
 
+/// As liburcu does in a program that tells it of forks.
+#[test]
+fn in_a_child_a_source_gives_the_parents_item_back_and_it_does_not_run() {
+    Stage::new("rcu::source_goes_on").play();
+}
+
+fn source_goes_on() {
+    static SOURCE: Manual = Manual::new();
+    set_grace_periods(&SOURCE).unwrap();
+    let wq = managed("source");
+    let (work, runs) = counter();
+    assert!(wq.queue_rcu_work(&work));
+    let status = sys::fork(|| {
+        assert!(!work.is_pending() && !work.flush(), "it is the parent's");
+        assert!(!wq.queue_rcu_work(&work), "the source has its head");
+        SOURCE.end();
+        wq.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "the parent's item did not run here");
+        assert!(wq.queue_rcu_work(&work), "the source has given it back");
+        assert!(work.is_pending());
+        SOURCE.end();
+        work.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    });
+    assert_eq!(status, 0);
+    SOURCE.end();
+    work.flush();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn without_a_source_it_is_said_once_that_nobody_tells() {
     Stage::new("rcu::nobody_tells").play();
@@ -420,10 +454,7 @@ fn nobody_tells() {
     let said = cmwq::notices().iter().filter(|text| text.contains("grace periods")).count();
     assert_eq!(said, usize::from(cfg!(not(feature = "liburcu"))), "{:?}", cmwq::notices());
     static LATE: OnceLock<Manual> = OnceLock::new();
-    assert!(
-        set_grace_periods(LATE.get_or_init(Manual::default)).is_err(),
-        "items have been queued"
-    );
+    assert!(set_grace_periods(LATE.get_or_init(Manual::new)).is_err(), "items have been queued");
 }
 
 fn a_reader_tells() {
