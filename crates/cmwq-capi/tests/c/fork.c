@@ -67,6 +67,41 @@ static void use_timers(void)
 	mod_timer(&far_away, jiffies + 600 * HZ);
 }
 
+static void fork_inside(struct timer_list *timer);
+static DEFINE_TIMER(forking, fork_inside);
+static int is_child, in_child, left_child, forked;
+
+/* The child runs no timer's function, and so waits for it. */
+static void use_own_timer(void)
+{
+	is_child = 1;
+	mod_timer(&forking, jiffies + 1);
+	AWAIT(load(&in_child) == 1);
+	timer_delete_sync(&forking);
+	CHECK(load(&left_child) == 1);
+	_exit(0);
+}
+
+static void fork_inside(struct timer_list *timer)
+{
+	int status;
+	pid_t child;
+
+	(void)timer;
+	if (is_child) {
+		count(&in_child);
+		usleep(50000);
+		count(&left_child);
+		return;
+	}
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		use_own_timer();
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	count(&forked);
+}
+
 /* Which nobody has queued yet, or the parent has armed, or the child itself. */
 static void use_delayed(struct delayed_work *work)
 {
@@ -127,6 +162,8 @@ int main(void)
 	flush_workqueue(wq);
 	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed) && cancel_delayed_work_sync(&at_once));
 	use_queues();
+	mod_timer(&forking, jiffies + 1);
+	AWAIT(load(&forked) == 1);
 	destroy_workqueue(wq);
 	return 0;
 }

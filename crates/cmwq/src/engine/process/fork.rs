@@ -21,6 +21,7 @@
 use std::cell::RefCell;
 
 use super::global;
+use crate::engine::bare_timers;
 use crate::engine::current;
 use crate::engine::handle;
 use crate::engine::observers;
@@ -126,6 +127,7 @@ extern "C" fn in_child() {
     current::leave();
     current::leave_bh();
     current::leave_here();
+    bare_timers::leave_own();
     reclaim::leave_rescuer();
     thread_group::leave_aboard();
     crate::OBSERVERS.in_child();
