@@ -62,15 +62,14 @@ pub(crate) unsafe fn may_be_queued(here: &str, item: *mut WorkItem) -> bool {
 unsafe fn may_be_linked(item: *mut WorkItem) -> bool {
     // SAFETY: the caller's promise.
     let item = unsafe { work(item) };
-    let word = item.claim();
-    if word.is_pending() {
+    if !raw::claim(item) {
         return true;
     }
     // PENDING is ours: nobody else links it now, and whoever finds it pending is told so rightly if
     // it is about to be queued.
     // SAFETY: it is an item.
     let is_linked = unsafe { has_foreign_entry(std::ptr::from_ref(item).cast_mut()) };
-    item.release(word);
+    item.release(item.word());
     if is_linked {
         raw::say(format!(
             "work item {item:p} ({}) is queued while its entry is on a list of somebody else's: \

@@ -203,6 +203,15 @@ impl WorkWord {
         Self((pool.0 as u64) << OFFQ_POOL_SHIFT | self.0 & OFFQ_BH | PENDING)
     }
 
+    /// The word of an item that was queued or left in another process, claimed here: its last pool
+    /// is `nowhere`. It stays as disabled as it was.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn taken_over(self, nowhere: PoolId) -> Self {
+        let disabled = if self.is_queued() { 0 } else { self.0 & OFFQ_DISABLE_MASK };
+        Self((nowhere.0 as u64) << OFFQ_POOL_SHIFT | disabled | PENDING)
+    }
+
     /// The same word with `PENDING` set or cleared.
     #[inline]
     #[must_use]

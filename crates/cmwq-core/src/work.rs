@@ -210,22 +210,25 @@ impl WorkItem {
         self.data.swap(idle.bits(), acq_rel("publish_idle"));
     }
 
-    /// Takes an item away from pools that do not exist in this process: it is a forked child's copy
-    /// of an item that the parent had queued. `true`: the caller owns its `PENDING` now, as of an
-    /// item that was never queued.
+    /// Claims a forked child's copy of an item, whose word was written before the fork: it names a
+    /// pool of the parent's, or none. From now on it names `nowhere`, the id of no pool, and so is
+    /// known for a word of this process. `true`: the caller owns `PENDING`, also if the parent had
+    /// it. `false`: the word is not `seen` any more.
+    ///
+    /// In such a child this is done in place of [`claim`](Self::claim), which would leave a word
+    /// that looks like the parent's.
     ///
     /// # Safety
-    /// `seen` must be a word that only such pools have written, and their lists must not be walked.
+    /// `seen` must be a word from before the fork, and the parent's lists must not be walked.
     #[cold]
-    pub unsafe fn take_over(&self, seen: WorkWord) -> bool {
-        let pending = WorkWord::INIT.with_pending(true).bits();
-        // ORDERING: Relaxed, but a link of the chain, as `set_queued` is: the run sees the stores
-        // of callers whose `claim`s were refused because the inherited word is pending. The
-        // parent's stores were there before this process had threads.
+    pub unsafe fn take_over(&self, seen: WorkWord, nowhere: PoolId) -> bool {
+        let ours = seen.taken_over(nowhere).bits();
+        // ORDERING: no pairing: what the parent stored was there before this process had threads,
+        // and nobody was refused here before. One step, or two could take it over.
         let order = Ordering::Relaxed;
-        let taken = exchange_in_chain(&self.data, seen.bits(), pending, order, "take_over");
-        if taken {
-            // SAFETY: PENDING is ours, and with it the link.
+        let taken = exchange_in_chain(&self.data, seen.bits(), ours, order, "take_over");
+        if taken && seen.is_pending() {
+            // SAFETY: PENDING is ours, and with it the link, which is the parent's.
             unsafe { *self.entry.get() = ListHead::unlinked() };
         }
         taken

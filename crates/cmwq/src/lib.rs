@@ -74,12 +74,12 @@
 //! report is about, whose sleeps and waits with a time limit then fail with `EINTR`.
 //!
 //! **Fork.** After `fork` the child has fresh pools behind the same handles, with the same
-//! [`Config`], hooks and handlers; the parent's items stay the parent's, and waiting for one of
-//! them, by a [`JoinHandle`], a [`Waiting`] or a [`scope`](Workqueue::scope), has no end in the
-//! child. A daemon forks before it first uses this library. This library makes its threads in a
-//! child without `std::thread`, and so should the program: if another thread of the parent was
-//! about to begin or end at the fork, a lock of Rust's library is held in the child for ever, and
-//! [`std::thread::spawn`] hangs.
+//! [`Config`], hooks and handlers. The parent's items stay the parent's: in the child they are not
+//! pending, wherever they were, and can be queued; waiting for one of them, by a [`JoinHandle`], a
+//! [`Waiting`] or a [`scope`](Workqueue::scope), is over at once. A daemon forks before it first
+//! uses this library. This library makes its threads in a child without `std::thread`, and so
+//! should the program: if another thread of the parent was about to begin or end at the fork, a
+//! lock of Rust's library is held in the child for ever, and [`std::thread::spawn`] hangs.
 //!
 //! **Copies.** Two versions of this crate in one program, or this crate and `libcmwq.so`, are two
 //! sets of pools that do not know of each other: each keeps a running worker on every CPU.

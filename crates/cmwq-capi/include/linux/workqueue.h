@@ -271,7 +271,7 @@ static inline struct rcu_work *to_rcu_work(struct work_struct *work)
 	((__typeof__(var))(void *)((char *)(void *)(callback_work) -      \
 				   offsetof(__typeof__(*(var)), work_fieldname)))
 
-/* Whether it is queued, or its timer is armed, and its function was not entered yet. */
+/* Whether it is queued, or its timer is armed, and its function was not entered yet. In a forked child also by the parent. */
 static inline bool cmwq_work_pending(const struct work_struct *work)
 {
 	const long *data = (const long *)(const void *)&work->data;

@@ -121,7 +121,7 @@ fn end_of(item: *mut WorkItem, why: &str) {
     let Some(object) = objects(|known| known.get(&item.addr()).copied()) else { return };
     // SAFETY: it is known, so its memory held an item, and can be read still.
     let this = unsafe { work(item) };
-    if !this.is_pending() {
+    if !raw::is_pending(this) {
         return;
     }
     let found = raw::find(item.addr());

@@ -25,6 +25,7 @@ static void wait_at_gate(struct work_struct *work)
 static DECLARE_WORK(holder, wait_at_gate);
 static DECLARE_WORK(item, count_run);
 static DECLARE_DELAYED_WORK(armed, count_run);
+static DECLARE_DELAYED_WORK(at_once, count_run);
 
 /* With the inherited queue, one of the system's and one of its own. */
 static void use_queues(void)
@@ -66,6 +67,54 @@ static void use_timers(void)
 	mod_timer(&far_away, jiffies + 600 * HZ);
 }
 
+static void fork_inside(struct timer_list *timer);
+static DEFINE_TIMER(forking, fork_inside);
+static int is_child, in_child, left_child, forked;
+
+/* The child runs no timer's function, and so waits for it. */
+static void use_own_timer(void)
+{
+	is_child = 1;
+	mod_timer(&forking, jiffies + 1);
+	AWAIT(load(&in_child) == 1);
+	timer_delete_sync(&forking);
+	CHECK(load(&left_child) == 1);
+	_exit(0);
+}
+
+static void fork_inside(struct timer_list *timer)
+{
+	int status;
+	pid_t child;
+
+	(void)timer;
+	if (is_child) {
+		count(&in_child);
+		usleep(50000);
+		count(&left_child);
+		return;
+	}
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		use_own_timer();
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	count(&forked);
+}
+
+/* Which nobody has queued yet, or the parent has armed, or the child itself. */
+static void use_delayed(struct delayed_work *work)
+{
+	int before = load(&runs);
+
+	CHECK(queue_delayed_work(wq, work, 1));
+	AWAIT(load(&runs) == before + 1);
+	CHECK(queue_delayed_work(wq, work, 600 * HZ) && !queue_delayed_work(wq, work, 0));
+	CHECK(mod_delayed_work(wq, work, 0));
+	CHECK(flush_delayed_work(work) || load(&runs) == before + 2);
+	CHECK(queue_delayed_work(wq, work, 600 * HZ));
+}
+
 static void fork_child(int depth)
 {
 	int status;
@@ -74,6 +123,9 @@ static void fork_child(int depth)
 	CHECK(child >= 0);
 	if (child == 0) {
 		use_queues();
+		CHECK(queue_delayed_work(wq, &at_once, 0));
+		flush_delayed_work(&at_once);
+		use_delayed(&armed);
 		use_timers();
 		if (depth > 1)
 			fork_child(depth - 1);
@@ -100,6 +152,7 @@ int main(void)
 	CHECK(queue_work(wq, &holder));
 	AWAIT(load(&entered) == 1);
 	CHECK(queue_work(wq, &item) && queue_delayed_work(wq, &armed, 600 * HZ));
+	CHECK(queue_delayed_work(wq, &at_once, 600 * HZ));
 	mod_timer(&far_away, jiffies + 600 * HZ);
 	fork_child(3);
 	CHECK(pthread_create(&thread, NULL, from_a_thread, NULL) == 0);
@@ -107,8 +160,10 @@ int main(void)
 	CHECK(load(&runs) == 0 && load(&expired) == 0 && timer_pending(&far_away) && timer_delete(&far_away));
 	gate_open(&gate);
 	flush_workqueue(wq);
-	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed));
+	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed) && cancel_delayed_work_sync(&at_once));
 	use_queues();
+	mod_timer(&forking, jiffies + 1);
+	AWAIT(load(&forked) == 1);
 	destroy_workqueue(wq);
 	return 0;
 }

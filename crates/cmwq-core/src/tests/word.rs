@@ -130,6 +130,28 @@ fn one_claim_wins_and_keeps_the_rest_of_the_word() {
 }
 
 #[test]
+fn an_item_from_before_a_fork_is_taken_over_with_its_depth_and_without_its_pool() {
+    const NOWHERE: PoolId = PoolId(9);
+    let never_queued = WorkWord::INIT.with_disable_depth(3);
+    let ran = WorkWord::off_queue(PoolId(6), true).with_disable_depth(3);
+    let armed = ran.with_pending(true);
+    let words = [never_queued, ran, armed, WorkWord::queued(at(6, 2), 3, false)];
+    for (word, depth) in words.into_iter().zip([3, 3, 3, 0]) {
+        let item = new_item(count);
+        assert!(!work(item).claim().is_pending());
+        work(item).set_own(word);
+        // SAFETY: no pool has the item on a list.
+        let take = |seen| unsafe { work(item).take_over(seen, NOWHERE) };
+        assert!(!take(WorkWord::INIT), "another word was seen");
+        assert!(take(word));
+        let ours = WorkWord::off_queue(NOWHERE, false).with_disable_depth(depth);
+        assert_eq!(work(item).word(), ours.with_pending(true));
+        // SAFETY: nothing refers to it.
+        unsafe { free_item(item) };
+    }
+}
+
+#[test]
 fn idle_to_queued_needs_the_very_word_that_was_seen() {
     let item = new_item(count);
     let seen = work(item).word();

@@ -46,8 +46,9 @@ use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
 use crate::engine::handle::Handle;
 use crate::engine::invoke;
-use crate::engine::process::watch_forks;
+use crate::engine::process::{self, watch_forks};
 use crate::engine::runtime::Runtime;
+use crate::engine::runtime::claiming::{self, Claimed};
 use crate::engine::wq::Queueing;
 use crate::os::notice;
 use crate::record::symbol;
@@ -224,7 +225,7 @@ pub unsafe fn queue_delayed(
         // SAFETY: passed on to the caller.
         return unsafe { queue(wq, cpu, item.cast()) };
     }
-    if delayed.item.claim().is_pending() {
+    if claiming::claim(&delayed.item, || wq.handle().runtime) == Claimed::Not {
         return false;
     }
     // SAFETY: PENDING is ours; the rest is passed on to the caller.
@@ -373,6 +374,19 @@ pub unsafe fn expire(item: NonNull<RawDelayed>) {
         // SAFETY: taking the timer has made PENDING ours.
         unsafe { DelayedItem::go(item.cast(), target) };
     }
+}
+
+/// Makes the caller the owner of an idle item's PENDING, to queue or
+/// [release](WorkItem::release) it; `false`: somebody else is.
+#[must_use]
+pub fn claim(item: &WorkItem) -> bool {
+    runtime().is_some_and(|runtime| claiming::claim(item, || runtime) != Claimed::Not)
+}
+
+/// KERNEL: `work_pending` — same, in this process: not what the parent of a fork had queued.
+#[must_use]
+pub fn is_pending(item: &WorkItem) -> bool {
+    process::is_pending(item)
 }
 
 /// KERNEL: `work_busy` — same: whether it is pending, and whether it is running.

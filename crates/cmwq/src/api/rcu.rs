@@ -21,10 +21,12 @@ use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::handle::Handle;
-use crate::engine::process::watch_forks;
+use crate::engine::process::{self, watch_forks};
 use crate::engine::readers::{self, RcuReadGuard};
 use crate::engine::runtime::Runtime;
+use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::wq::Queueing;
+use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::panic::guarded;
 use crate::os::sync::Arc;
@@ -149,10 +151,10 @@ impl RcuItem {
     pub(crate) unsafe fn queue(this: NonNull<Self>, wq: &Handle) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let rcu = unsafe { this.as_ref() };
-        let word = rcu.item.claim();
-        if word.is_pending() {
+        if rcu.is_left_to_source(wq) || claim(&rcu.item, || wq.runtime) == Claimed::Not {
             return Queueing::Not;
         }
+        let word = rcu.item.word();
         if word.disable_depth() != 0 {
             rcu.item.release(word);
             notice::once(Notice::RcuDisabled, || {
@@ -162,23 +164,45 @@ impl RcuItem {
             return Queueing::Not;
         }
         // SAFETY: we own PENDING, hence `wq`.
-        unsafe { *rcu.wq.get() = Some(wq.clone()) };
+        let before = unsafe { (*rcu.wq.get()).replace(wq.clone()) };
+        // Of a grace period that began before a fork.
+        before.into_iter().for_each(Handle::drop_later);
         // SAFETY: PENDING is ours; the rest is passed on to the caller.
         unsafe { source::call(this) };
         Queueing::Queued
     }
 
-    /// The grace period is over: queues the item. KERNEL: `rcu_work_rcufn` — same.
+    /// Whether the program's source may have the head, since before this process was forked: an
+    /// item in a grace period is claimed only when the source has given it back.
+    fn is_left_to_source(&self, wq: &Handle) -> bool {
+        if !generation::is_child() {
+            return false;
+        }
+        let word = self.item.word();
+        !word.is_queued() && wq.runtime.is_inherited(word) && source::given().is_some()
+    }
+
+    /// The grace period is over: queues the item, but for one that the parent of this forked
+    /// process had queued, and whose source goes on here. KERNEL: `rcu_work_rcufn` — same.
     ///
     /// # Safety
     /// As for [`queue`](Self::queue), by the owner of PENDING.
     unsafe fn go(this: NonNull<()>) {
         let this = this.cast::<Self>();
-        // SAFETY: valid until it is queued, and PENDING is owned, hence `wq`.
-        let (wq, refused) = unsafe { ((*this.as_ref().wq.get()).take(), this.as_ref().refused) };
+        // SAFETY: valid until it is queued or let go of.
+        let rcu = unsafe { this.as_ref() };
+        let refused = rcu.refused;
+        // SAFETY: PENDING is owned, hence `wq`.
+        let wq = unsafe { (*rcu.wq.get()).take() };
         let wq = wq.expect("an item in a grace period leads somewhere");
-        // SAFETY: valid, and PENDING is owned.
-        if unsafe { wq.queue_claimed(None, this.cast()) } == Queueing::Refused
+        let queueing = if process::is_pending(&rcu.item) {
+            // SAFETY: valid, and PENDING is owned.
+            unsafe { wq.queue_claimed(None, this.cast()) }
+        } else {
+            rcu.item.release(rcu.item.word());
+            Queueing::Refused
+        };
+        if queueing == Queueing::Refused
             && let Some(refused) = refused
         {
             // SAFETY: it will not run on behalf of this grace period.
@@ -213,14 +237,15 @@ unsafe fn refused(item: NonNull<RcuItem>) {
 
 /// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
 pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
-    let is_pending = item.is_pending() && !current::is_running(item);
-    if is_pending {
-        if readers::says_waits_for_itself() {
-            return false;
-        }
-        source::barrier();
+    if !process::is_pending(item) || current::is_running(item) {
+        return flushing::flush_item(runtime, item, Flusher::Flusher);
     }
-    flushing::flush_item(runtime, item, Flusher::Flusher) || is_pending
+    if readers::says_waits_for_itself() {
+        return false;
+    }
+    // The thread that queues it may not have told the source yet.
+    let _ = flushing::flush_whole(runtime, item, source::barrier);
+    true
 }
 
 impl RcuWork {
@@ -238,11 +263,12 @@ impl RcuWork {
     /// Whether its grace period has not ended, or it is queued and its function not yet entered.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.item().is_pending()
+        process::is_pending(self.item())
     }
 
-    /// If it is pending, waits for the grace period and for the run, and returns `true`. Else waits
-    /// for a run in progress; `false`: there was nothing to wait for.
+    /// If it is pending, waits for the grace period and for the run, and returns `true`; also if
+    /// another thread is just about to queue it. Else waits for a run in progress; `false`: there
+    /// was nothing to wait for.
     ///
     /// Called from a work function it counts as blocking at once. Called inside of
     /// [`rcu_read_lock`](crate::rcu_read_lock), or from the item's own function, it would wait for

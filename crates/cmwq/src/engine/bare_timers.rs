@@ -134,6 +134,12 @@ crate::os::sync::thread_local! {
     static OWN: Cell<usize> = const { Cell::new(0) };
 }
 
+/// In a forked child: the timer whose function the thread runs is the parent's.
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) fn leave_own() {
+    OWN.with(|own| own.set(0));
+}
+
 impl BareTimers {
     pub(crate) fn new() -> Self {
         Self {

@@ -72,6 +72,12 @@ pub(crate) fn end_here(before: Option<ThreadRun>) {
     HERE.with(|here| here.set(before));
 }
 
+/// In a forked child: the item that the calling thread runs is the parent's.
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) fn leave_here() {
+    HERE.with(|here| here.set(None));
+}
+
 fn here() -> Option<ThreadRun> {
     HERE.try_with(Cell::get).ok().flatten()
 }

@@ -10,9 +10,9 @@ use cmwq_core::{Timer, WorkFn, WorkItem};
 
 use crate::engine::handle::{Handle, TimersHandle};
 use crate::engine::runtime::Runtime;
+use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::service::Service;
 use crate::engine::wq::{Queueing, Wq};
-use crate::os::generation;
 
 mod arming;
 
@@ -131,9 +131,7 @@ impl DelayedItem {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_item(cpu, item) };
         }
-        if delayed.item.claim().is_pending()
-            && !(generation::is_child() && delayed.take_over(wq.runtime))
-        {
+        if claim(&delayed.item, || wq.runtime) == Claimed::Not {
             return Queueing::Not;
         }
         // SAFETY: PENDING is ours now; the rest is passed on to the caller.
@@ -191,23 +189,12 @@ impl DelayedItem {
         }
     }
 
-    /// Claims an item that the process which this one is the child of had queued or armed.
+    /// In a forked child, for an item that was taken over from the parent: its timer, which the
+    /// parent may have armed, looks unarmed, in C, too. Arming does not need that.
     #[cold]
-    fn take_over(&self, runtime: &Runtime) -> bool {
-        runtime.take_over(&self.item) || self.forget_inherited(runtime)
-    }
-
-    /// Whether that process had armed its timer, which is disarmed here. Then PENDING is anybody's:
-    /// the caller's.
-    pub(crate) fn forget_inherited(&self, runtime: &Runtime) -> bool {
+    pub(crate) fn leave_parents_timer(&self, runtime: &Runtime) {
         // SAFETY: valid.
-        !self.item.word().is_queued() && unsafe { runtime.service.forget_foreign(self.own_timer()) }
-    }
-
-    /// Whether that process has its timer.
-    pub(crate) fn is_armed_by_parent(&self, runtime: &Runtime) -> bool {
-        // SAFETY: valid.
-        unsafe { runtime.service.is_foreign(self.own_timer()) }
+        unsafe { runtime.service.forget_foreign(self.own_timer()) };
     }
 
     /// Records, for readers in C, when the timer will expire.

@@ -12,7 +12,6 @@ use crate::engine::pool::Pool;
 use crate::engine::queue_flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
-use crate::os::generation;
 use crate::os::notice;
 use crate::os::park::Event;
 use crate::os::rest::Rest;
@@ -59,6 +58,8 @@ pub(crate) fn is_barrier(func: usize) -> bool {
 enum Found {
     /// The item was pending or running, and is done by now.
     Done,
+    /// A run is done, and another queueing was in transit while it went on.
+    Earlier,
     /// Nothing: the item is idle.
     Idle,
     /// PENDING is owned, but the item is not queued yet: another thread is about to queue it, or a
@@ -71,7 +72,7 @@ enum Found {
 /// Waits for the last queueing of `item`. `true`: there was something to wait for. KERNEL:
 /// `flush_work` — same; a wait of an item for itself is reported and not begun.
 pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> bool {
-    wait_for(runtime, item, by) == Found::Done
+    matches!(wait_for(runtime, item, by), Found::Done | Found::Earlier)
 }
 
 /// As [`flush_item`], for an item that never has a timer.
@@ -86,26 +87,36 @@ pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
 
 /// Calls `wake_now` and waits, until the item is not in transit.
 #[inline(always)]
-fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
+pub(crate) fn flush_whole(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    mut wake_now: impl FnMut(),
+) -> bool {
     wake_now();
     match wait_for(runtime, item, Flusher::Flusher) {
-        Found::InTransit => flush_again(runtime, item, wake_now),
-        found => found == Found::Done,
+        Found::Done => true,
+        Found::Idle | Found::Itself => false,
+        in_transit => flush_again(runtime, item, in_transit, wake_now),
     }
 }
 
-/// The item was in transit.
+/// The item was in transit, as was `found`.
 #[cold]
-fn flush_again(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
+fn flush_again(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    mut found: Found,
+    mut wake_now: impl FnMut(),
+) -> bool {
     let mut rest = Rest::new();
-    loop {
+    let mut has_waited = false;
+    while let Found::InTransit | Found::Earlier = found {
+        has_waited |= found == Found::Earlier;
         rest.rest();
         wake_now();
-        match wait_for(runtime, item, Flusher::Flusher) {
-            Found::InTransit => {}
-            found => return found == Found::Done,
-        }
+        found = wait_for(runtime, item, Flusher::Flusher);
     }
+    has_waited || found == Found::Done
 }
 
 #[inline(always)]
@@ -148,7 +159,7 @@ fn wait_behind(
     let target = NonNull::from(item);
     loop {
         let word = item.word();
-        if generation::is_child() && runtime.is_inherited(word) {
+        if runtime.is_inherited(word) {
             return Found::Idle;
         }
         let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
@@ -182,7 +193,8 @@ fn wait_behind(
             check_dependency(&wq);
         }
         wait();
-        return Found::Done;
+        let was_in_transit = word.is_pending() && !word.is_queued();
+        return if was_in_transit { Found::Earlier } else { Found::Done };
     }
 }
 
@@ -194,10 +206,6 @@ fn wait_behind(
 pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<DelayedItem>) -> bool {
     // SAFETY: valid by the caller's promise.
     let delayed = unsafe { this.as_ref() };
-    if generation::is_child() && delayed.forget_inherited(runtime) {
-        delayed.item.release(delayed.item.word());
-        return false;
-    }
     flush_whole(runtime, &delayed.item, || {
         if let Some(target) = delayed.take_timer(runtime) {
             // SAFETY: valid, and PENDING is owned.
@@ -229,7 +237,7 @@ impl Busy {
 /// nor `cancel_work_sync` finds a run on an earlier pool.
 pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let word = item.word();
-    if generation::is_child() && runtime.is_inherited(word) {
+    if runtime.is_inherited(word) {
         return Busy::default();
     }
     let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {

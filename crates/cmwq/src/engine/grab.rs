@@ -15,7 +15,7 @@ use cmwq_core::{Grab, Kick, WorkItem, WorkWord, consts};
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Flusher};
 use crate::engine::runtime::Runtime;
-use crate::os::generation;
+use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::os::notice::{self, Notice};
 use crate::os::rest::Rest;
 
@@ -36,10 +36,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the parent of this forked process had armed the item's timer, which is forgotten
-    /// here: it will never expire.
-    fn forget_inherited(self, runtime: &'static Runtime) -> bool {
-        matches!(self, Self::Delayed(delayed) if delayed.forget_inherited(runtime))
+    /// See [`DelayedItem::leave_parents_timer`].
+    fn leave_parents_timer(self, runtime: &'static Runtime) {
+        if let Self::Delayed(delayed) = self {
+            delayed.leave_parents_timer(runtime);
+        }
     }
 
     #[inline(always)]
@@ -53,10 +54,7 @@ impl<'a> Target<'a> {
 /// and had not ended before the fork. Then it never ends here.
 #[cold]
 pub(crate) fn is_lost(target: Target<'_>) -> bool {
-    Runtime::global().is_ok_and(|runtime| {
-        runtime.is_of_parent(target.item().word())
-            || matches!(target, Target::Delayed(item) if item.is_armed_by_parent(runtime))
-    })
+    Runtime::global().is_ok_and(|runtime| runtime.is_from_before(target.item().word()))
 }
 
 /// The state in which an item was grabbed.
@@ -86,14 +84,16 @@ fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
     let item = target.item();
     let mut rest = Rest::new();
     loop {
-        if !item.claim().is_pending() {
-            return Was::Idle;
+        match claim(item, || runtime) {
+            Claimed::Idle => return Was::Idle,
+            Claimed::Inherited => {
+                target.leave_parents_timer(runtime);
+                return Was::Inherited;
+            }
+            Claimed::Not => {}
         }
         if steal(runtime, item) {
             return Was::Pending;
-        }
-        if generation::is_child() && (runtime.take_over(item) || target.forget_inherited(runtime)) {
-            return Was::Inherited;
         }
         // Another thread has claimed the item and not queued it yet, or its timer is armed.
         rest.rest();

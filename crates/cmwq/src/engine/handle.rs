@@ -29,7 +29,8 @@ pub(crate) struct Owner {
     /// In a child of the process that made `wq`: the child's own queue in its place. If that child
     /// forks in turn, its queue is leaked in the grandchild.
     successor: Lasting<Arc<Wq>>,
-    /// Timers that are armed for the queue; together they hold one reference. Lock: timers.
+    /// Timers that are armed for the queue; together they hold one reference. Lock: timers. In a
+    /// child that has no queue yet, those of the parent.
     nr_timers: AtomicU64,
     /// The thread that drops it must not wait.
     is_left_to_others: bool,
@@ -76,7 +77,7 @@ impl Handle {
     /// If its service thread or the queue's rescuer cannot be created.
     #[inline]
     pub(crate) fn make_ready(&self) -> Result<(), Error> {
-        self.0.try_wq().map(drop)
+        Owner::try_wq(&self.0).map(drop)
     }
 
     /// The queue, for looking at it: does not keep it from being destroyed.
@@ -84,7 +85,7 @@ impl Handle {
         let owner = &self.0;
         let own = owner.own();
         own.unwrap_or_else(|| {
-            owner.wq();
+            Owner::wq(owner);
             owner.own().expect("a child has its own queue once it was asked for")
         })
     }
@@ -92,7 +93,7 @@ impl Handle {
     /// Takes no more items, and waits for those it has. The queue is destroyed only with its last
     /// handle: a thread with another handle may have been let in just before.
     pub(crate) fn close_and_drain(&self) {
-        self.0.wq().close_and_drain();
+        Owner::wq(&self.0).close_and_drain();
         // ORDERING: no pairing: read when the last reference is dropped, which comes after this.
         self.0.is_drained.store(true, Ordering::Relaxed);
     }
@@ -105,7 +106,7 @@ impl Handle {
             self.close(Closed::DESTROYING);
             return false;
         }
-        self.0.wq().destroy();
+        Owner::wq(&self.0).destroy();
         // ORDERING: no pairing: read when the last reference is dropped, which comes after this.
         self.0.is_destroyed.store(true, Ordering::Relaxed);
         true
@@ -121,19 +122,25 @@ impl Handle {
 
 impl Owner {
     #[inline]
-    fn wq(&self) -> &Wq {
-        if self.wq.generation == generation::current() { &self.wq } else { self.successor_or_die() }
+    fn wq(this: &Arc<Self>) -> &Wq {
+        if this.is_own() { &this.wq } else { Self::successor_or_die(this) }
     }
 
     #[inline]
-    fn try_wq(&self) -> Result<&Wq, Error> {
-        if self.wq.generation == generation::current() { Ok(&self.wq) } else { self.successor() }
+    fn try_wq(this: &Arc<Self>) -> Result<&Wq, Error> {
+        if this.is_own() { Ok(&this.wq) } else { Self::successor(this) }
+    }
+
+    /// Whether this process has made the queue.
+    #[inline]
+    fn is_own(&self) -> bool {
+        self.wq.generation == generation::current()
     }
 
     #[cold]
-    fn successor_or_die(&self) -> &Wq {
-        self.successor().unwrap_or_else(|error| {
-            panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
+    fn successor_or_die(this: &Arc<Self>) -> &Wq {
+        Self::successor(this).unwrap_or_else(|error| {
+            panic!("cannot make workqueue '{}' again after a fork: {error}", this.wq.name)
         })
     }
 
@@ -143,16 +150,17 @@ impl Owner {
     }
 
     #[cold]
-    fn successor(&self) -> Result<&Wq, Error> {
-        if let Some(wq) = self.known_successor() {
+    fn successor(this: &Arc<Self>) -> Result<&Wq, Error> {
+        if let Some(wq) = this.known_successor() {
             return Ok(wq);
         }
         let _successors = lock_plain(&SUCCESSORS);
-        if let Some(wq) = self.known_successor() {
+        if let Some(wq) = this.known_successor() {
             return Ok(wq);
         }
-        let wq = Box::leak(Box::new(self.make_successor()?));
-        self.successor.set(wq);
+        let wq = Box::leak(Box::new(this.make_successor()?));
+        Self::leave_parents_timers(this);
+        this.successor.set(wq);
         Ok(wq)
     }
 
@@ -169,7 +177,7 @@ impl Owner {
 
     /// The queue of this process, if it has one.
     fn own(&self) -> Option<Arc<Wq>> {
-        if self.wq.generation == generation::current() {
+        if self.is_own() {
             return Some(Arc::clone(&self.wq));
         }
         // The parent destroys its own queue.
@@ -208,7 +216,7 @@ impl std::ops::Deref for Handle {
     /// rescuer cannot be created.
     #[inline]
     fn deref(&self) -> &Wq {
-        self.0.wq()
+        Owner::wq(&self.0)
     }
 }
 
@@ -239,6 +247,6 @@ impl Drop for Owner {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.0.wq(), f)
+        fmt::Debug::fmt(Owner::wq(&self.0), f)
     }
 }

@@ -9,9 +9,9 @@ use cmwq_core::{Enqueued, Kick, WorkFn, WorkItem, WorkWord};
 
 use crate::engine::caller_computes;
 use crate::engine::current;
+use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::wq::link::Link;
 use crate::engine::wq::{Kind, Queueing, Wq};
-use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::Ordering;
 use crate::record::symbol;
@@ -137,9 +137,7 @@ impl Wq {
     #[inline(never)]
     unsafe fn claim_and_queue(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
         // SAFETY: valid by the caller's promise.
-        let item_ref = unsafe { item.as_ref() };
-        let is_pending = item_ref.claim().is_pending();
-        if is_pending && !(generation::is_child() && self.runtime.take_over(item_ref)) {
+        if claim(unsafe { item.as_ref() }, || self.runtime) == Claimed::Not {
             return Queueing::Not;
         }
         // SAFETY: PENDING is ours now.

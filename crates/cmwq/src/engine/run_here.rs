@@ -104,11 +104,12 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     let before = current::begin_here(ThreadRun::of(pool, claim));
     // SAFETY: whoever offered the item promised that its function may be called with it, once.
     unsafe { invoke::call(pool, claim) };
-    current::end_here(before);
-    // In a child that the function has forked, the books, and their locks, are the parent's.
+    // In a child that the function has forked, what ran here before is the parent's, too, and so
+    // are the books and their locks.
     if generation != generation::current() {
         return;
     }
+    current::end_here(before);
     let mut guard = pool.lock_unlisted();
     let effects = guard.core.finish(guest);
     // Nobody but the caller knows the item, so nobody can have queued or awaited it.

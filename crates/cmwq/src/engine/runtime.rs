@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use cmwq_core::place::{self, StandIn};
-use cmwq_core::{PoolId, WorkItem, WorkWord, WorkerId, WqKey};
+use cmwq_core::{PoolId, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -31,6 +31,7 @@ use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::{self, CpuSet, Pod};
 use crate::record::Inspect;
 
+pub(crate) mod claiming;
 mod helping;
 pub(crate) mod placement;
 mod pretending;
@@ -581,25 +582,6 @@ impl Runtime {
     /// The first id that no pool has.
     pub(crate) fn end_of_pools(&self) -> u32 {
         self.pools.end()
-    }
-
-    /// Whether an item was queued by a parent of this forked process, and had not begun.
-    pub(crate) fn is_inherited(&self, word: WorkWord) -> bool {
-        word.is_pending() && self.is_of_parent(word)
-    }
-
-    /// Whether an item was last on a pool of a parent of this forked process.
-    pub(crate) fn is_of_parent(&self, word: WorkWord) -> bool {
-        word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
-    }
-
-    /// Claims an item that the parent had queued. `true`: the caller owns its PENDING.
-    #[cold]
-    pub(crate) fn take_over(&self, item: &WorkItem) -> bool {
-        let word = item.word();
-        // SAFETY: only the parent's pools can have written such a word, and their lists are never
-        // walked here.
-        self.is_inherited(word) && unsafe { item.take_over(word) }
     }
 
     // ---- workqueues

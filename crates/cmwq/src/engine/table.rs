@@ -75,8 +75,14 @@ impl<T> Table<T> {
         self.first + self.len.load(Ordering::Relaxed)
     }
 
+    /// The id before the first: of no entry, if the table begins behind an earlier one's
+    /// [end](Self::end).
+    pub(crate) fn nowhere(&self) -> PoolId {
+        PoolId(self.first.wrapping_sub(1))
+    }
+
     /// Whether this is an id of an earlier table.
     pub(crate) fn is_earlier(&self, id: PoolId) -> bool {
-        id.0 < self.first
+        id.0.wrapping_add(1) < self.first
     }
 }

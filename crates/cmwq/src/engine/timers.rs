@@ -92,16 +92,7 @@ impl Timers {
         self.prompt.is_empty() && self.deferrable.as_ref().is_none_or(Wheel::is_empty)
     }
 
-    /// Whether another process's wheel has the timer.
-    ///
-    /// # Safety
-    /// `timer` must be valid.
-    pub(crate) unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
-        // SAFETY: passed on to the caller.
-        unsafe { self.prompt.is_foreign(timer) }
-    }
-
-    /// As [`is_foreign`](Self::is_foreign); such a timer is disarmed.
+    /// Whether another process's wheel has the timer, which is disarmed then.
     ///
     /// # Safety
     /// `timer` must be valid.

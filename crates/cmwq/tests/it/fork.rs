@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use cmwq::raw::{self, Any, Delay, RawDelayed, WorkItem};
 use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
 
-use crate::support::scene::{Scene, Stage};
+use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::{Opened, PATIENCE, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, occupy, procfs, stall, sys};
 
@@ -19,9 +21,14 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::scope", scope),
     ("fork::settings", settings),
     ("fork::timers", timers),
+    ("fork::in_transit", in_transit),
+    ("fork::armed", armed),
+    ("fork::in_a_grace_period", in_a_grace_period),
     ("fork::inside", inside),
+    ("fork::inside_run", inside_run),
     ("fork::storm", storm),
     ("fork::generations", generations),
+    ("fork::last_handle", last_handle),
     ("fork::exits", exits),
     ("fork::beginners", beginners),
     ("fork::readers", readers),
@@ -229,6 +236,138 @@ fn timers() {
 }
 
 #[test]
+fn an_item_that_a_thread_of_the_parent_was_about_to_queue_can_be_queued() {
+    Stage::new("fork::in_transit").play();
+}
+
+fn in_transit() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn count(_: *mut WorkItem) {
+        RUNS.fetch_add(1, Ordering::SeqCst);
+    }
+
+    let wq = managed("transit");
+    let delayed: &'static RawDelayed = Box::leak(Box::new(RawDelayed::new(count, false)));
+    let place = NonNull::from(delayed);
+    // SAFETY: the item is the structure's first member, and lives for ever.
+    let item: &'static WorkItem = unsafe { place.cast().as_ref() };
+    let any = Any::Delayed(delayed);
+    let queue = |delay| {
+        let delay = Delay { after: delay, expires: 0 };
+        // SAFETY: it lives for ever.
+        unsafe { raw::queue_delayed(&wq, None, place, delay) }
+    };
+    // SAFETY: as above.
+    let flush = || unsafe { raw::flush_delayed(place) };
+    // Before its first run, and after one.
+    for before in 0..2 {
+        // As a thread does that has not come to a queue with it.
+        assert!(!item.claim().is_pending());
+        let takes: [&dyn Fn() -> bool; 4] = [
+            &|| !raw::cancel_sync(any),
+            &|| !flush() && raw::busy(item) == (false, false),
+            &|| queue(Duration::from_millis(1)),
+            &|| !raw::disable(any) && raw::enable(any),
+        ];
+        for take in takes {
+            let status = sys::fork(|| {
+                assert!(take());
+                // If it was not queued just now.
+                let _ = queue(Duration::ZERO);
+                assert!(flush() || RUNS.load(Ordering::SeqCst) == before + 1);
+                assert_eq!(RUNS.load(Ordering::SeqCst), before + 1);
+            });
+            assert_eq!(status, 0);
+        }
+        item.release(item.word());
+        assert!(queue(Duration::ZERO));
+        flush();
+    }
+}
+
+#[test]
+fn what_the_parent_has_armed_can_be_queued_at_once() {
+    Stage::new("fork::armed").play();
+}
+
+fn armed() {
+    let wq = managed("armed");
+    let runs = Arc::new(AtomicU32::new(0));
+    let [never_ran, ran] = [(); 2].map(|()| {
+        let theirs = Arc::clone(&runs);
+        DelayedWork::new(move || _ = theirs.fetch_add(1, Ordering::SeqCst))
+    });
+    assert!(wq.queue_delayed_work(&ran, Duration::ZERO));
+    ran.flush();
+    for work in [&never_ran, &ran] {
+        assert!(wq.queue_delayed_work(work, FAR));
+        let before = runs.load(Ordering::SeqCst);
+        let status = sys::fork(|| {
+            assert!(!work.is_pending() && work.busy().is_idle(), "it is the parent's");
+            assert!(wq.queue_delayed_work(work, Duration::ZERO));
+            work.flush();
+            assert_eq!(runs.load(Ordering::SeqCst), before + 1);
+            assert!(wq.queue_delayed_work(work, FAR) && work.is_pending());
+            // And the child's, in turn.
+            let status = sys::fork(|| {
+                assert!(!work.is_pending() && wq.queue_delayed_work(work, Duration::ZERO));
+                work.flush();
+                assert_eq!(runs.load(Ordering::SeqCst), before + 2);
+            });
+            assert_eq!(status, 0);
+            assert!(work.cancel());
+        });
+        assert_eq!(status, 0);
+        assert!(work.is_pending() && work.cancel(), "it is armed here");
+    }
+}
+
+#[test]
+fn an_item_that_waits_for_readers_at_the_fork_can_be_queued() {
+    Stage::new("fork::in_a_grace_period").play();
+}
+
+fn in_a_grace_period() {
+    if cfg!(feature = "liburcu") {
+        return skip("liburcu's grace periods do not go on in a child by themselves");
+    }
+    let wq = managed("grace");
+    let runs = Arc::new(AtomicU32::new(0));
+    let [never_ran, ran] = [(); 2].map(|()| {
+        let theirs = Arc::clone(&runs);
+        RcuWork::new(move || _ = theirs.fetch_add(1, Ordering::SeqCst))
+    });
+    assert!(wq.queue_rcu_work(&ran));
+    ran.flush();
+    let (inside, leave) = (Gate::new(), Gate::new());
+    thread::scope(|scope| {
+        let _opened = Opened(&leave);
+        scope.spawn(|| {
+            let _section = cmwq::rcu_read_lock();
+            inside.open();
+            leave.pass();
+        });
+        inside.pass();
+        for work in [&never_ran, &ran] {
+            assert!(wq.queue_rcu_work(work));
+            let before = runs.load(Ordering::SeqCst);
+            let status = sys::fork(|| {
+                assert!(!work.is_pending() && !work.flush(), "it is the parent's");
+                assert!(wq.queue_rcu_work(work));
+                work.flush();
+                assert_eq!(runs.load(Ordering::SeqCst), before + 1);
+            });
+            assert_eq!(status, 0);
+            assert!(work.is_pending(), "nothing has changed here");
+        }
+    });
+    for work in [&never_ran, &ran] {
+        work.flush();
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+}
+
+#[test]
 fn a_work_function_may_fork() {
     Stage::new("fork::inside").play();
 }
@@ -247,6 +386,61 @@ fn inside() {
         }));
         assert_eq!(status, 0);
     }
+}
+
+#[test]
+fn a_function_that_its_caller_runs_may_fork() {
+    Stage::new("fork::inside_run").play();
+}
+
+fn inside_run() {
+    let (wq, here) = (managed("parent's"), sys::gettid());
+    let status = wq.run(|| {
+        assert_eq!(sys::gettid(), here);
+        sys::fork(|| {
+            assert_eq!(cmwq::current_work(), None, "the child runs no item");
+            assert_eq!(cmwq::raw::current_func(), 0);
+            // One of them has the number that the parent's queue has there.
+            let own = [(); 3].map(|()| managed("own"));
+            for wait in [Workqueue::flush, Workqueue::drain] {
+                for wq in &own {
+                    let ended = slow(wq);
+                    wait(wq);
+                    assert!(ended.load(Ordering::SeqCst), "it would have waited for itself");
+                }
+            }
+            for wq in own {
+                let ended = slow(&wq);
+                drop(wq);
+                assert!(ended.load(Ordering::SeqCst), "the queue's end was left to others");
+            }
+            let notices = cmwq::notices();
+            assert!(!notices.iter().any(|text| text.contains("inside")), "{notices:?}");
+            cmwq::shutdown(PATIENCE).unwrap();
+        })
+    });
+    assert_eq!(status.unwrap(), 0);
+
+    let child = wq.run(|| {
+        let child = wq.run(sys::split).unwrap();
+        if child.is_none() {
+            sys::leave(cmwq::current_work().is_none());
+        }
+        child
+    });
+    assert_eq!(sys::end_of(child.unwrap().unwrap()), 0, "what is around it is the parent's, too");
+}
+
+/// Queues an item that takes long enough for who does not wait for it to be caught. Whether it has
+/// ended.
+fn slow(wq: &Workqueue) -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&ended);
+    drop(wq.queue(move || {
+        thread::sleep(Duration::from_millis(50));
+        theirs.store(true, Ordering::SeqCst);
+    }));
+    ended
 }
 
 #[test]
@@ -273,6 +467,41 @@ fn generations() {
     });
     assert_eq!(status, 0);
     assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn timers_of_the_parent_do_not_keep_a_queue_in_the_child() {
+    Stage::new("fork::last_handle").play();
+}
+
+fn last_handle() {
+    let wq = managed("last");
+    let [one, other] = [(); 2].map(|()| DelayedWork::new(|| ()));
+    assert!(wq.queue_delayed_work(&one, FAR) && wq.queue_delayed_work(&other, FAR));
+    let wq = RefCell::new(Some(wq));
+    let status = sys::fork(|| {
+        let wq = wq.take().unwrap();
+        let ended = slow(&wq);
+        drop(wq);
+        assert!(ended.load(Ordering::SeqCst), "the last handle's end waits");
+    });
+    assert_eq!(status, 0);
+    // In the child's child, the child's.
+    let status = sys::fork(|| {
+        let own = wq.take().unwrap();
+        assert!(own.queue_delayed_work(&one, FAR));
+        let wq = RefCell::new(Some(own));
+        let status = sys::fork(|| {
+            let wq = wq.take().unwrap();
+            let ended = slow(&wq);
+            drop(wq);
+            assert!(ended.load(Ordering::SeqCst), "the last handle's end waits");
+        });
+        assert_eq!(status, 0);
+        assert!(one.cancel());
+    });
+    assert_eq!(status, 0);
+    assert!(one.cancel() && other.cancel());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Items that wait for a grace period: never before a reader that was inside has gone.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 
@@ -13,7 +13,9 @@ use crate::support::wait::{Opened, within};
 use crate::support::{Gate, eventually, joined, managed, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
+    ("rcu::slow_queuer", slow_queuer),
     ("rcu::own_source", own_source),
+    ("rcu::source_goes_on", source_goes_on),
     ("rcu::nobody_tells", nobody_tells),
     ("rcu::a_reader_tells", a_reader_tells),
     #[cfg(feature = "liburcu")]
@@ -263,7 +265,6 @@ fn a_flush_returns_after_the_run_however_readers_come_and_go() {
 }
 
 /// A source whose grace periods end when the test says so.
-#[derive(Default)]
 struct Manual {
     waiting: Mutex<Vec<(usize, RcuFunc)>>,
     ended: Condvar,
@@ -287,6 +288,14 @@ unsafe impl GracePeriods for Manual {
 }
 
 impl Manual {
+    const fn new() -> Self {
+        Self {
+            waiting: Mutex::new(Vec::new()),
+            ended: Condvar::new(),
+            barriers: AtomicU32::new(0),
+        }
+    }
+
     fn end(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
         self.ended.notify_all();
@@ -297,17 +306,88 @@ impl Manual {
     }
 }
 
+/// A source whose grace periods are over at once, for programs without readers of their own. The
+/// thread that queues may lose its CPU before it has told the source.
+#[derive(Default)]
+struct SlowlyTold {
+    /// Where it stops next: it opens the first, and passes the second.
+    stop: Mutex<Option<[Gate; 2]>>,
+    barriers: AtomicU32,
+}
+
+// SAFETY: there are no readers to wait for.
+unsafe impl GracePeriods for SlowlyTold {
+    unsafe fn call_rcu(&self, head: *mut RcuHead, func: RcuFunc) {
+        let stop = self.stop.lock().unwrap().take();
+        if let Some([entered, gate]) = stop {
+            entered.open();
+            gate.pass();
+        }
+        // SAFETY: given with this function, and called once.
+        unsafe { func(head) };
+    }
+
+    fn rcu_barrier(&self) {
+        self.barriers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_flush_waits_for_a_thread_that_is_about_to_queue_the_item() {
+    Stage::new("rcu::slow_queuer").play();
+}
+
+fn slow_queuer() {
+    let source: &'static SlowlyTold = Box::leak(Box::default());
+    set_grace_periods(source).unwrap();
+    let (wq, [begun, run_gate]) = (managed("slow"), [Gate::new(), Gate::new()]);
+    let runs = Arc::new(AtomicU32::new(0));
+    let work = RcuWork::new({
+        let (begun, gate, runs) = (begun.clone(), run_gate.clone(), Arc::clone(&runs));
+        move || {
+            begun.open();
+            gate.pass();
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    assert!(wq.queue_rcu_work(&work));
+    begun.pass();
+    // While that run goes on, and while the item is idle.
+    for wanted in [2, 3] {
+        let [entered, gate] = [Gate::new(), Gate::new()];
+        *source.stop.lock().unwrap() = Some([entered.clone(), gate.clone()]);
+        source.barriers.store(0, Ordering::SeqCst);
+        let tid = AtomicI32::new(0);
+        thread::scope(|s| {
+            let _opened = [Opened(&gate), Opened(&run_gate)];
+            s.spawn(|| assert!(wq.queue_rcu_work(&work)));
+            entered.pass();
+            assert!(!wq.queue_rcu_work(&work), "it is pending");
+            let flusher = s.spawn(|| {
+                tid.store(sys::gettid(), Ordering::SeqCst);
+                (work.flush(), runs.load(Ordering::SeqCst))
+            });
+            eventually("the flusher waits, or has ended", || {
+                let tid = tid.load(Ordering::SeqCst);
+                flusher.is_finished() || tid != 0 && procfs::waits(tid)
+            });
+            run_gate.open();
+            eventually("it looks again, or has ended", || {
+                flusher.is_finished() || source.barriers.load(Ordering::SeqCst) >= 3
+            });
+            gate.open();
+            assert_eq!(flusher.join().unwrap(), (true, wanted), "it returned before the run");
+        });
+    }
+}
+
 #[test]
 fn the_programs_own_source_of_grace_periods() {
     Stage::new("rcu::own_source").play();
 }
 
 fn own_source() {
-    static SOURCE: Manual = Manual {
-        waiting: Mutex::new(Vec::new()),
-        ended: Condvar::new(),
-        barriers: AtomicU32::new(0),
-    };
+    static SOURCE: Manual = Manual::new();
     set_grace_periods(&SOURCE).unwrap();
     assert_eq!(set_grace_periods(&SOURCE).unwrap_err().kind(), ErrorKind::InvalidInput);
     let wq = Workqueue::builder("source").ordered().build().unwrap();
@@ -328,6 +408,36 @@ fn own_source() {
     assert!(cmwq::notices().is_empty(), "{:?}", cmwq::notices());
 }
 
+/// As liburcu does in a program that tells it of forks.
+#[test]
+fn in_a_child_a_source_gives_the_parents_item_back_and_it_does_not_run() {
+    Stage::new("rcu::source_goes_on").play();
+}
+
+fn source_goes_on() {
+    static SOURCE: Manual = Manual::new();
+    set_grace_periods(&SOURCE).unwrap();
+    let wq = managed("source");
+    let (work, runs) = counter();
+    assert!(wq.queue_rcu_work(&work));
+    let status = sys::fork(|| {
+        assert!(!work.is_pending() && !work.flush(), "it is the parent's");
+        assert!(!wq.queue_rcu_work(&work), "the source has its head");
+        SOURCE.end();
+        wq.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "the parent's item did not run here");
+        assert!(wq.queue_rcu_work(&work), "the source has given it back");
+        assert!(work.is_pending());
+        SOURCE.end();
+        work.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    });
+    assert_eq!(status, 0);
+    SOURCE.end();
+    work.flush();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn without_a_source_it_is_said_once_that_nobody_tells() {
     Stage::new("rcu::nobody_tells").play();
@@ -344,10 +454,7 @@ fn nobody_tells() {
     let said = cmwq::notices().iter().filter(|text| text.contains("grace periods")).count();
     assert_eq!(said, usize::from(cfg!(not(feature = "liburcu"))), "{:?}", cmwq::notices());
     static LATE: OnceLock<Manual> = OnceLock::new();
-    assert!(
-        set_grace_periods(LATE.get_or_init(Manual::default)).is_err(),
-        "items have been queued"
-    );
+    assert!(set_grace_periods(LATE.get_or_init(Manual::new)).is_err(), "items have been queued");
 }
 
 fn a_reader_tells() {

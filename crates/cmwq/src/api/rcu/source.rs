@@ -87,6 +87,10 @@ static SOURCE: OnceLock<Option<&'static dyn GracePeriods>> = OnceLock::new();
 /// `rcu_read_lock` alone. That nothing else is waited for is logged once, unless the program has
 /// used those.
 ///
+/// After a fork the child has the same source. An item that was in one of its grace periods at the
+/// fork is the parent's, and cannot be queued in the child before the source has called its
+/// function there, as liburcu does if it is told of forks; that call queues nothing.
+///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): there is a source already, or an item has
 /// been queued.

@@ -90,22 +90,13 @@ impl Service {
         Some(then())
     }
 
-    /// Whether a timer was armed in the process that this one is the child of.
+    /// Disarms a timer that was armed in the process that this one is the child of, if it was.
     ///
     /// # Safety
     /// `timer` must be valid.
-    pub(crate) unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
+    pub(crate) unsafe fn forget_foreign(&self, timer: NonNull<Timer>) {
         // SAFETY: passed on to the caller.
-        unsafe { lock(&self.timers).is_foreign(timer) }
-    }
-
-    /// As [`is_foreign`](Self::is_foreign), and it is disarmed then.
-    ///
-    /// # Safety
-    /// `timer` must be valid.
-    pub(crate) unsafe fn forget_foreign(&self, timer: NonNull<Timer>) -> bool {
-        // SAFETY: passed on to the caller.
-        unsafe { lock(&self.timers).forget_foreign(timer) }
+        let _ = unsafe { lock(&self.timers).forget_foreign(timer) };
     }
 
     /// See [`Wheel::has_at`](cmwq_core::Wheel::has_at).

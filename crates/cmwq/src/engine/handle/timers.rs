@@ -53,6 +53,19 @@ impl Handle {
     }
 }
 
+impl Owner {
+    /// In a child whose queue is about to be published, with which it may arm timers: the parent's
+    /// never expire here, so their reference is given back.
+    pub(super) fn leave_parents_timers(this: &Arc<Self>) {
+        // ORDERING: no pairing: who arms a timer finds the queue first.
+        if this.nr_timers.swap(0, Ordering::Relaxed) != 0 {
+            // SAFETY: it comes from an `Arc`, and the timers had one reference, beside the
+            // caller's.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(this)) };
+        }
+    }
+}
+
 impl TimersHandle {
     /// One more timer is armed.
     ///
@@ -63,11 +76,13 @@ impl TimersHandle {
         let nr_timers = unsafe { &self.0.as_ref().nr_timers };
         // ORDERING (here and below): no pairing: only under the timers' lock.
         let before = nr_timers.load(Ordering::Relaxed);
-        nr_timers.store(before + 1, Ordering::Relaxed);
+        // Before it is counted: a child that is forked in between has a reference too many, and
+        // none too few.
         if before == 0 {
             // SAFETY: it comes from an `Arc`, of which the caller has a reference.
             unsafe { Arc::increment_strong_count(self.0.as_ptr()) };
         }
+        nr_timers.store(before + 1, Ordering::Relaxed);
     }
 
     /// `count` timers have expired or were cancelled. `Some`: none is left; the handle is to be
@@ -106,6 +121,8 @@ impl TimersHandle {
     /// The timer must be counted until the reference is last used.
     pub(crate) unsafe fn wq<'a>(self) -> &'a Wq {
         // SAFETY: the caller's promise.
-        unsafe { self.0.as_ref() }.wq()
+        let owner = unsafe { self.0.as_ref() };
+        let successor = || &**owner.known_successor().expect("who arms a timer has the queue");
+        if owner.is_own() { &owner.wq } else { successor() }
     }
 }

@@ -6,9 +6,9 @@
 //! - A [generation] counts the forks between the first process and this one. A queue's handle
 //!   compares it with the queue's generation, and makes a new queue if they differ
 //!   ([`Handle`](crate::engine::handle::Handle)).
-//! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
-//!   queued by the parent, and does not run here. If it is queued again, it is [taken
-//!   over](crate::engine::runtime::Runtime::take_over).
+//! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool, or
+//!   none, is as the parent left it, and does not run here, however far it was. Who queues it here
+//!   [claims](crate::engine::runtime::claiming) it.
 //! - A timer has the tag of the wheel that it was armed on, which is the generation.
 //! - The [control](crate::observe::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so that none
@@ -21,6 +21,7 @@
 use std::cell::RefCell;
 
 use super::global;
+use crate::engine::bare_timers;
 use crate::engine::current;
 use crate::engine::handle;
 use crate::engine::observers;
@@ -125,6 +126,8 @@ extern "C" fn in_child() {
     // The forking thread may have been a worker; its copy in the child is none.
     current::leave();
     current::leave_bh();
+    current::leave_here();
+    bare_timers::leave_own();
     reclaim::leave_rescuer();
     thread_group::leave_aboard();
     crate::OBSERVERS.in_child();

@@ -76,8 +76,9 @@ impl Runtime {
         }
         invoke::prepare();
         record::trace::open();
-        // Only a number is read of an inherited runtime.
-        let first_pool = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());
+        // Only a number is read of an inherited runtime. A child leaves one id out: `claiming`.
+        let end = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());
+        let first_pool = end + u32::from(generation::is_child());
         let params = Params::from_env();
         let machine = Machine::read(&params);
         let inspect = Self::inspect_once(params.inspect);
