@@ -264,10 +264,11 @@ fn in_transit() {
         // As a thread does that has not come to a queue with it.
         assert!(!item.claim().is_pending());
         let takes: [&dyn Fn() -> bool; 4] = [
-            &|| !raw::cancel_sync(any),
+            // SAFETY: as above, here and below.
+            &|| unsafe { !raw::cancel_sync(any) },
             &|| !flush() && raw::busy(item) == (false, false),
             &|| queue(Duration::from_millis(1)),
-            &|| !raw::disable(any) && raw::enable(any),
+            &|| unsafe { !raw::disable(any) && raw::enable(any) },
         ];
         for take in takes {
             let status = sys::fork(|| {
