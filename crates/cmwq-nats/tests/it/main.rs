@@ -10,6 +10,7 @@ mod cluster;
 mod flushing;
 mod giving_up;
 mod keys;
+mod large;
 mod limits;
 mod restarting;
 mod settings;
