@@ -12,7 +12,7 @@ use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 
 const BITS: usize = c_ulong::BITS as usize;
-/// As many CPUs as `NR_CPUS` says.
+/// As many CPUs as `CMWQ_NR_CPUS` says.
 const WORDS: usize = raw::CPU_UNBOUND as usize / BITS;
 
 /// `struct cpumask`.

@@ -15,15 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NR_CPUS 8192
-/* Walks and searches that find nothing end here. */
-#define nr_cpu_ids ((unsigned int)NR_CPUS)
+/* As many bits a set has, and walks and searches that find nothing end here, whatever the program's NR_CPUS is. */
+#define CMWQ_NR_CPUS 8192
+#ifndef NR_CPUS
+#define NR_CPUS CMWQ_NR_CPUS
+#endif
+#define nr_cpu_ids ((unsigned int)CMWQ_NR_CPUS)
 #define nr_cpumask_bits nr_cpu_ids
 #define CMWQ_BITS_PER_LONG (8 * (unsigned int)sizeof(long))
-#define CMWQ_MASK_WORDS (NR_CPUS / CMWQ_BITS_PER_LONG)
+#define CMWQ_MASK_WORDS (CMWQ_NR_CPUS / CMWQ_BITS_PER_LONG)
 
 struct cpumask {
-	unsigned long bits[NR_CPUS / (8 * sizeof(long))];
+	unsigned long bits[CMWQ_NR_CPUS / (8 * sizeof(long))];
 };
 typedef struct cpumask cpumask_t;
 /* Lies outside of the object that has it. */

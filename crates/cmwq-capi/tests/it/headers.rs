@@ -129,7 +129,7 @@ fn all_macros_compile_with_own_types() {
 }
 
 /// What the compiler says of a program as GNU C11 with optimisation; `None`: no compiler.
-fn said_of(name: &str, text: &str, flags: &[&str]) -> Option<(bool, String)> {
+pub(crate) fn said_of(name: &str, text: &str, flags: &[&str]) -> Option<(bool, String)> {
     let mut cc = compiler("cc")?;
     let dir = scratch(name);
     let source = dir.join("source.c");
