@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <cmwq/full_barrier.h>
 
 /* As many bits a set has, and walks and searches that find nothing end here, whatever the program's NR_CPUS is. */
 #define CMWQ_NR_CPUS 8192
@@ -72,15 +73,19 @@ static inline bool cpumask_test_cpu(unsigned int cpu, const struct cpumask *mask
 static inline bool cpumask_test_and_set_cpu(unsigned int cpu, struct cpumask *mask)
 {
 	unsigned long bit = 1UL << (cpu % CMWQ_BITS_PER_LONG);
+	unsigned long before = __atomic_fetch_or(&mask->bits[cpu / CMWQ_BITS_PER_LONG], bit, __ATOMIC_SEQ_CST);
 
-	return (__atomic_fetch_or(&mask->bits[cpu / CMWQ_BITS_PER_LONG], bit, __ATOMIC_SEQ_CST) & bit) != 0;
+	cmwq_fence_after(__ATOMIC_SEQ_CST);
+	return (before & bit) != 0;
 }
 
 static inline bool cpumask_test_and_clear_cpu(unsigned int cpu, struct cpumask *mask)
 {
 	unsigned long bit = 1UL << (cpu % CMWQ_BITS_PER_LONG);
+	unsigned long before = __atomic_fetch_and(&mask->bits[cpu / CMWQ_BITS_PER_LONG], ~bit, __ATOMIC_SEQ_CST);
 
-	return (__atomic_fetch_and(&mask->bits[cpu / CMWQ_BITS_PER_LONG], ~bit, __ATOMIC_SEQ_CST) & bit) != 0;
+	cmwq_fence_after(__ATOMIC_SEQ_CST);
+	return (before & bit) != 0;
 }
 
 /* ---- all CPUs */
