@@ -12,7 +12,7 @@ use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 
 const BITS: usize = c_ulong::BITS as usize;
-/// As many CPUs as `NR_CPUS` says.
+/// As many CPUs as `CMWQ_NR_CPUS` says.
 const WORDS: usize = raw::CPU_UNBOUND as usize / BITS;
 
 /// `struct cpumask`.
@@ -85,8 +85,10 @@ impl workqueue_attrs {
         };
         let attrs = Attrs::new().nice(self.nice).sched(sched);
         let attrs = attrs.affinity_scope(scope).affinity_strict(self.affn_strict);
-        let is_all = mask.bits.iter().all(|&word| word == !0);
-        Some(if is_all { attrs } else { attrs.cpumask(mask.to_set()) })
+        // An empty mask stands for all CPUs of unbound queues, too.
+        // KERNEL: `wqattrs_actualize_cpumask` — same.
+        let is_open = [!0, 0].iter().any(|all| mask.bits.iter().all(|word| word == all));
+        Some(if is_open { attrs } else { attrs.cpumask(mask.to_set()) })
     }
 }
 

@@ -53,6 +53,11 @@ impl No {
     }
 }
 
+/// Bytes of the headers' first line and their end.
+const AROUND_HEADERS: usize = "NATS/1.0\r\n\r\n".len();
+/// Bytes of a header beside its name and value.
+const AROUND_HEADER: usize = ": \r\n".len();
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
@@ -73,6 +78,35 @@ impl Question {
         let mut headers = HeaderMap::new();
         headers.insert(MESSAGE_ID, id);
         Self { subject, headers, payload: payload.to_vec() }
+    }
+
+    /// What another message had, for another place. Other programs queue items that are as large as
+    /// the broker takes: what is to be said of them is [added](Self::add) as far as there is room.
+    pub(crate) fn moved(subject: String, payload: &[u8]) -> Self {
+        Self { subject, headers: HeaderMap::new(), payload: payload.to_vec() }
+    }
+
+    /// Adds a header, unless the message is larger than `limit` with it.
+    pub(crate) fn add(&mut self, name: &'static str, value: &str, limit: usize) {
+        if self.room(name, limit).is_some_and(|room| value.len() <= room) {
+            self.headers.insert(name, value);
+        }
+    }
+
+    /// How long the value of another header may be.
+    pub(crate) fn room(&self, name: &str, limit: usize) -> Option<usize> {
+        let around = if self.headers.is_empty() { AROUND_HEADERS } else { 0 };
+        limit.checked_sub(self.size() + around + name.len() + AROUND_HEADER)
+    }
+
+    /// Its bytes, as the broker counts them.
+    pub(crate) fn size(&self) -> usize {
+        let headers = self.headers.iter().flat_map(|(name, values)| {
+            let name: &str = name.as_ref();
+            values.iter().map(|value| name.len() + value.as_str().len() + AROUND_HEADER)
+        });
+        let around = if self.headers.is_empty() { 0 } else { AROUND_HEADERS };
+        around + headers.sum::<usize>() + self.payload.len()
     }
 }
 
@@ -129,7 +163,7 @@ async fn insist<T>(
                 let text = format!(
                     "could not {what}: {} bytes are more than the broker takes ({}): queue a name \
                      of where they are, or raise its max_payload",
-                    question.payload.len(),
+                    question.size(),
                     client.max_payload()
                 );
                 return Err(Error::invalid(text));
@@ -195,6 +229,23 @@ pub(crate) async fn store(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the client counts, which refuses what is larger.
+    #[test]
+    fn headers_are_added_while_there_is_room() {
+        let payload = [0; 100];
+        let mut message = Question::moved("a".to_owned(), &payload);
+        assert_eq!(message.size(), 100);
+        assert_eq!(message.room("Name", 119), None);
+        message.add("Name", "value", 124);
+        assert!(message.headers.is_empty());
+        message.add("Name", "value", 125);
+        // NATS/1.0, Name: value, and an empty line.
+        assert_eq!(message.size(), 100 + 10 + 13 + 2);
+        assert_eq!(message.room("Other", 140), Some(6));
+        message.add("Other", "longer", 140);
+        assert_eq!(message.size(), 140);
+    }
 
     #[test]
     fn what_passes_is_asked_again_and_what_stays_is_a_no() {

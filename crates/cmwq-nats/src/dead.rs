@@ -5,18 +5,64 @@ use std::fmt;
 use async_nats::Message;
 use serde_json::json;
 
-use crate::api::{self, ITEM_ID};
+use crate::api::{self, ITEM_ID, MESSAGE_ID, Question};
 use crate::error::Error;
 use crate::names::{Address, Place};
 use crate::queue::SharedQueue;
 
 /// The header that says why.
-pub(crate) const ERROR: &str = "Cmwq-Error";
+const ERROR: &str = "Cmwq-Error";
 /// The header with the number of deliveries.
-pub(crate) const ATTEMPTS: &str = "Cmwq-Attempts";
+const ATTEMPTS: &str = "Cmwq-Attempts";
+/// Characters of a reason.
+const LONGEST_ERROR: usize = 1000;
+/// Bytes of one that have room in the letter of any item that was queued by a [`SharedQueue`].
+const SHORTEST_ERROR: usize = 100;
 /// Where the broker says which number and subject a message had.
 const SEQUENCE: &str = "Nats-Sequence";
 const SUBJECT: &str = "Nats-Subject";
+
+/// What a letter says.
+pub(crate) struct Verdict<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) sequence: u64,
+    pub(crate) attempt: u64,
+    pub(crate) reason: &'a str,
+}
+
+impl Verdict<'_> {
+    /// The letter, which says what the broker has room for beside the payload.
+    pub(crate) fn letter(&self, subject: String, payload: &[u8], limit: usize) -> Question {
+        let mut letter = Question::moved(subject, payload);
+        letter.add(ITEM_ID, self.id, limit);
+        // The same item may have been given up before, and queued again.
+        letter.add(MESSAGE_ID, &format!("{}.{}", self.id, self.sequence), limit);
+        letter.add(ATTEMPTS, &self.attempt.to_string(), limit);
+        if let Some(room) = letter.room(ERROR, limit) {
+            letter.add(ERROR, beginning(&one_line(self.reason), room), limit);
+        }
+        letter
+    }
+
+    /// How much room a letter takes beside its payload.
+    pub(crate) fn room(id: &str) -> usize {
+        let reason = &*"x".repeat(SHORTEST_ERROR);
+        let verdict = Verdict { id, sequence: u64::MAX, attempt: u64::MAX, reason };
+        verdict.letter(String::new(), &[], usize::MAX).size()
+    }
+}
+
+/// What fits into a header.
+fn one_line(text: &str) -> String {
+    let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    printable.take(LONGEST_ERROR).collect()
+}
+
+/// As much of a text as has so many bytes.
+fn beginning(text: &str, most: usize) -> &str {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    &text[..ends.take_while(|end| *end <= most).last().unwrap_or(0)]
+}
 
 /// An item that was given up, as it lies at the broker; see [`SharedQueue::dead_letters`].
 /// Dropping it leaves it there.
@@ -61,13 +107,14 @@ impl DeadLetter {
         &self.message.payload
     }
 
-    /// As [`Item::id`](crate::Item::id).
+    /// As [`Item::id`](crate::Item::id). This and what follows is empty, or 0, of an item that
+    /// another program has queued and that left no room for a word.
     #[must_use]
     pub fn id(&self) -> &str {
         header(&self.message, ITEM_ID)
     }
 
-    /// Why it was given up, in one line.
+    /// Why it was given up, in one line: the beginning, if it is long or the item large.
     #[must_use]
     pub fn error(&self) -> &str {
         header(&self.message, ERROR)
@@ -118,5 +165,38 @@ impl fmt::Debug for DeadLetter {
             .field("attempts", &self.attempts())
             .field("bytes", &self.payload().len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_says_what_there_is_room_for() {
+        let reason = "why\n".to_owned() + &"ä".repeat(2000);
+        let verdict = Verdict { id: "id", sequence: 7, attempt: 5, reason: &reason };
+        let letter = |limit| verdict.letter("s".to_owned(), b"payload", limit);
+        let of = |letter: &Question, name| letter.headers.get(name).map(ToString::to_string);
+        let whole = letter(usize::MAX);
+        assert_eq!(of(&whole, ERROR), Some("why ".to_owned() + &"ä".repeat(996)));
+        assert_eq!(of(&whole, ATTEMPTS).as_deref(), Some("5"));
+        assert_eq!(of(&whole, MESSAGE_ID).as_deref(), Some("id.7"));
+        for limit in 0..whole.size() {
+            let letter = letter(limit);
+            assert_eq!(letter.payload, b"payload");
+            assert!(letter.size() <= limit.max("payload".len()), "{limit}: {letter:?}");
+        }
+        assert!(letter(0).headers.is_empty());
+    }
+
+    #[test]
+    fn the_room_of_a_letter_is_enough_for_it() {
+        let (id, payload) = ("id", [0; 10]);
+        let reason = "x".repeat(SHORTEST_ERROR) + "and more";
+        let verdict = Verdict { id, sequence: u64::MAX, attempt: u64::MAX, reason: &reason };
+        let letter = verdict.letter("s".to_owned(), &payload, payload.len() + Verdict::room(id));
+        assert_eq!(letter.headers.len(), 4);
+        assert_eq!(letter.headers.get(ERROR).map(|e| e.as_str().len()), Some(SHORTEST_ERROR));
     }
 }

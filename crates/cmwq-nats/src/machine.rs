@@ -29,8 +29,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::api::{self, ITEM_ID, Question};
-use crate::dead::{ATTEMPTS, ERROR};
+use crate::api::{self, Question};
+use crate::dead::Verdict;
 use crate::error::{Error, ErrorKind};
 use crate::item::Item;
 use crate::leftovers;
@@ -56,8 +56,6 @@ const SILENCE: &str = "no machine said what became of it: those that had it died
                        gave it back as they closed";
 /// The longest delay before another attempt.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// Characters of a reason.
-const LONGEST_ERROR: usize = 1000;
 
 thread_local! {
     /// The machines in whose functions this thread is, the innermost last: a function may wait for
@@ -347,13 +345,10 @@ impl Machine {
     fn give_up(&self, item: &Item, reason: &str) {
         let queue = &self.plan.queue;
         let subject = queue.names.subject(Place::Dead, item.address());
-        // The same item may have been given up before, and queued again.
-        let call = format!("{}.{}", item.id(), item.sequence());
-        let mut letter = Question::message(subject, &call, item.payload());
-        letter.headers.insert(ITEM_ID, item.id());
-        letter.headers.insert(ERROR, one_line(reason).as_str());
-        letter.headers.insert(ATTEMPTS, item.attempt().to_string().as_str());
         let (client, patience) = (queue.broker.inner.client.clone(), queue.broker.inner.patience);
+        let (id, sequence, attempt) = (item.id(), item.sequence(), item.attempt());
+        let verdict = Verdict { id, sequence, attempt, reason };
+        let letter = verdict.letter(subject, item.payload(), client.max_payload());
         match queue.broker.wait(async move { api::store(&client, letter, patience).await }) {
             Ok(_) => {
                 count(&self.counts.dead);
@@ -371,12 +366,6 @@ pub(crate) fn nak(delay: Duration) -> String {
 
 pub(crate) async fn say(client: Client, reply: Subject, word: String) {
     let _ = client.publish(reply, word.into()).await;
-}
-
-/// What fits into a header.
-fn one_line(text: &str) -> String {
-    let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    printable.take(LONGEST_ERROR).collect()
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

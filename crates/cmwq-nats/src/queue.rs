@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::api::{self, ITEM_ID, NO_CONSUMER, NO_MESSAGE, NO_STREAM, Question, Stored};
+use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_CONSUMER, NO_MESSAGE, NO_STREAM, Question, Stored};
 use crate::broker::Broker;
-use crate::dead::DeadLetter;
+use crate::dead::{DeadLetter, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::item::DELAY;
 use crate::leftovers;
@@ -226,7 +226,8 @@ impl SharedQueue {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput): the function's name, or more bytes than the
-    /// broker takes. [`Full`](ErrorKind::Full). [`Unreachable`](ErrorKind::Unreachable): the item
+    /// broker takes (NATS's `max_payload`) less some 250 for what is said of an item that fails.
+    /// [`Full`](ErrorKind::Full). [`Unreachable`](ErrorKind::Unreachable): the item
     /// may have been queued. [`Refused`](ErrorKind::Refused).
     #[doc(alias = "queue_work")]
     pub fn queue(&self, function: &str, payload: impl AsRef<[u8]>) -> Result<Ticket, Error> {
@@ -405,11 +406,28 @@ impl SharedQueue {
         payload: &[u8],
         delay: Duration,
     ) -> Result<Ticket, Error> {
+        self.check_size(payload.len(), call)?;
         let mut message = Question::message(self.names.subject(place, &address), call, payload);
         if !delay.is_zero() {
             message.headers.insert(DELAY, millis(delay).to_string().as_str());
         }
         self.put_message(address, message)
+    }
+
+    /// Refuses what could not become a dead letter later. That has more headers than any other
+    /// message of the item.
+    fn check_size(&self, bytes: usize, id: &str) -> Result<(), Error> {
+        let limit = self.broker.inner.client.max_payload();
+        let most = limit.saturating_sub(Verdict::room(id));
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "could not queue {bytes} bytes on queue '{}': the broker takes {limit}, so an item may \
+             have at most {most} beside what is said of it if it fails; queue a name of where they \
+             are, or raise the broker's max_payload",
+            self.name()
+        )))
     }
 
     /// Queues an item, by another call, under the id that it had.
@@ -421,8 +439,12 @@ impl SharedQueue {
     ) -> Result<(), Error> {
         for place in [Place::Run, Place::Again] {
             let subject = self.names.subject(place, &address);
-            let mut message = Question::message(subject, &self.call_id(), payload);
-            message.headers.insert(ITEM_ID, id);
+            let mut message = Question::moved(subject, payload);
+            let limit = self.broker.inner.client.max_payload();
+            if !id.is_empty() {
+                message.add(ITEM_ID, id, limit);
+            }
+            message.add(MESSAGE_ID, &self.call_id(), limit);
             if !self.put_message(address.clone(), message)?.was_pending() {
                 break;
             }

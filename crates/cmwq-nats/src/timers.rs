@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use async_nats::Client;
 use tokio::sync::watch;
 
-use crate::api::{ITEM_ID, Question, Stored, store};
+use crate::api::{ITEM_ID, MESSAGE_ID, Question, Stored, store};
 use crate::item::Item;
 use crate::machine::{nak, say};
 use crate::names::{Names, Place};
@@ -58,8 +58,9 @@ async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<St
     // Not the item's: the stream may have seen the item before it was given up, and would take it
     // for the same message. It stays the same when this one is delivered again.
     let call = format!("{}.{}", item.id(), item.sequence());
-    let mut message = Question::message(subject, &call, item.payload());
-    message.headers.insert(ITEM_ID, item.id());
+    let (mut message, limit) = (Question::moved(subject, item.payload()), client.max_payload());
+    message.add(ITEM_ID, item.id(), limit);
+    message.add(MESSAGE_ID, &call, limit);
     match store(client, message, PATIENCE).await {
         Ok(Stored::Here) => Some("+ACK".to_owned()),
         Ok(Stored::Occupied | Stored::Full) => {

@@ -16,6 +16,7 @@
 #else
 
 #include <stdbool.h>
+#include <cmwq/full_barrier.h>
 
 typedef struct {
 	int counter;
@@ -33,50 +34,42 @@ typedef struct {
 #define ATOMIC_LONG_INIT(value) { (value) }
 #define ATOMIC64_INIT(value) { (value) }
 
-/* a_verb(value, v) and what has its name from it, of one order. `sign` is - for those that take away. */
+/* The body of a function that returns what `change` is, of this order. */
+#define CMWQ_ATOMIC_BODY(T, change, order)                                               \
+	{                                                                                \
+		T told = change;                                                         \
+                                                                                         \
+		cmwq_fence_after(order);                                                 \
+		return told;                                                             \
+	}
+
+/* a_verb(value, v) and what has its name from it, of one order. */
 #define CMWQ_ATOMIC_ADDS(a, T, suffix, order)                                            \
 	static inline T a##_add_return##suffix(T value, a##_t *v)                        \
-	{                                                                                \
-		return __atomic_add_fetch(&v->counter, value, order);                    \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(T, __atomic_add_fetch(&v->counter, value, order), order)        \
 	static inline T a##_sub_return##suffix(T value, a##_t *v)                        \
-	{                                                                                \
-		return __atomic_sub_fetch(&v->counter, value, order);                    \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(T, __atomic_sub_fetch(&v->counter, value, order), order)        \
 	static inline T a##_inc_return##suffix(a##_t *v)                                 \
-	{                                                                                \
-		return __atomic_add_fetch(&v->counter, 1, order);                        \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(T, __atomic_add_fetch(&v->counter, 1, order), order)            \
 	static inline T a##_dec_return##suffix(a##_t *v)                                 \
-	{                                                                                \
-		return __atomic_sub_fetch(&v->counter, 1, order);                        \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(T, __atomic_sub_fetch(&v->counter, 1, order), order)            \
 	static inline T a##_fetch_inc##suffix(a##_t *v)                                  \
-	{                                                                                \
-		return __atomic_fetch_add(&v->counter, 1, order);                        \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(T, __atomic_fetch_add(&v->counter, 1, order), order)            \
 	static inline T a##_fetch_dec##suffix(a##_t *v)                                  \
-	{                                                                                \
-		return __atomic_fetch_sub(&v->counter, 1, order);                        \
-	}
+	CMWQ_ATOMIC_BODY(T, __atomic_fetch_sub(&v->counter, 1, order), order)
 
 #define CMWQ_ATOMIC_FETCH(a, T, verb, builtin, value, suffix, order)                     \
 	static inline T a##_fetch_##verb##suffix(T operand, a##_t *v)                    \
-	{                                                                                \
-		return builtin(&v->counter, value, order);                               \
-	}
+	CMWQ_ATOMIC_BODY(T, builtin(&v->counter, value, order), order)
 
 /* Returns what was there; what try_cmpxchg did not find, it writes to *old. */
 #define CMWQ_ATOMIC_XCHGS(a, T, suffix, order)                                           \
 	static inline T a##_xchg##suffix(a##_t *v, T value)                              \
-	{                                                                                \
-		return __atomic_exchange_n(&v->counter, value, order);                   \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(T, __atomic_exchange_n(&v->counter, value, order), order)       \
 	static inline bool a##_try_cmpxchg##suffix(a##_t *v, T *old, T value)            \
-	{                                                                                \
-		return __atomic_compare_exchange_n(&v->counter, old, value, false,       \
-						   order, __ATOMIC_RELAXED);             \
-	}                                                                                \
+	CMWQ_ATOMIC_BODY(bool, __atomic_compare_exchange_n(&v->counter, old, value,      \
+							   false, order,                 \
+							   __ATOMIC_RELAXED), order)     \
 	static inline T a##_cmpxchg##suffix(a##_t *v, T old, T value)                    \
 	{                                                                                \
 		a##_try_cmpxchg##suffix(v, &old, value);                                 \
@@ -108,8 +101,10 @@ typedef struct {
 		while (cond)                                                             \
 			if (__atomic_compare_exchange_n(&v->counter, &now, next, false,  \
 							__ATOMIC_SEQ_CST,                \
-							__ATOMIC_RELAXED))               \
+							__ATOMIC_RELAXED)) {             \
+				cmwq_fence_after(__ATOMIC_SEQ_CST);                      \
 				return done;                                             \
+			}                                                                \
 		return otherwise;                                                        \
 	}
 

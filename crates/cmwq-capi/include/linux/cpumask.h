@@ -14,16 +14,20 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <cmwq/full_barrier.h>
 
-#define NR_CPUS 8192
-/* Walks and searches that find nothing end here. */
-#define nr_cpu_ids ((unsigned int)NR_CPUS)
+/* As many bits a set has, and walks and searches that find nothing end here, whatever the program's NR_CPUS is. */
+#define CMWQ_NR_CPUS 8192
+#ifndef NR_CPUS
+#define NR_CPUS CMWQ_NR_CPUS
+#endif
+#define nr_cpu_ids ((unsigned int)CMWQ_NR_CPUS)
 #define nr_cpumask_bits nr_cpu_ids
 #define CMWQ_BITS_PER_LONG (8 * (unsigned int)sizeof(long))
-#define CMWQ_MASK_WORDS (NR_CPUS / CMWQ_BITS_PER_LONG)
+#define CMWQ_MASK_WORDS (CMWQ_NR_CPUS / CMWQ_BITS_PER_LONG)
 
 struct cpumask {
-	unsigned long bits[NR_CPUS / (8 * sizeof(long))];
+	unsigned long bits[CMWQ_NR_CPUS / (8 * sizeof(long))];
 };
 typedef struct cpumask cpumask_t;
 /* Lies outside of the object that has it. */
@@ -69,15 +73,19 @@ static inline bool cpumask_test_cpu(unsigned int cpu, const struct cpumask *mask
 static inline bool cpumask_test_and_set_cpu(unsigned int cpu, struct cpumask *mask)
 {
 	unsigned long bit = 1UL << (cpu % CMWQ_BITS_PER_LONG);
+	unsigned long before = __atomic_fetch_or(&mask->bits[cpu / CMWQ_BITS_PER_LONG], bit, __ATOMIC_SEQ_CST);
 
-	return (__atomic_fetch_or(&mask->bits[cpu / CMWQ_BITS_PER_LONG], bit, __ATOMIC_SEQ_CST) & bit) != 0;
+	cmwq_fence_after(__ATOMIC_SEQ_CST);
+	return (before & bit) != 0;
 }
 
 static inline bool cpumask_test_and_clear_cpu(unsigned int cpu, struct cpumask *mask)
 {
 	unsigned long bit = 1UL << (cpu % CMWQ_BITS_PER_LONG);
+	unsigned long before = __atomic_fetch_and(&mask->bits[cpu / CMWQ_BITS_PER_LONG], ~bit, __ATOMIC_SEQ_CST);
 
-	return (__atomic_fetch_and(&mask->bits[cpu / CMWQ_BITS_PER_LONG], ~bit, __ATOMIC_SEQ_CST) & bit) != 0;
+	cmwq_fence_after(__ATOMIC_SEQ_CST);
+	return (before & bit) != 0;
 }
 
 /* ---- all CPUs */

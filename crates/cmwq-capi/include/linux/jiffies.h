@@ -24,12 +24,14 @@ unsigned long cmwq_jiffies(unsigned int hz);
 }
 #endif
 
-#define jiffies (cmwq_jiffies(CMWQ_HZ))
+/* A program that has this name for something else says #undef jiffies: nothing below depends on it. */
+#define CMWQ_JIFFIES (cmwq_jiffies(CMWQ_HZ))
+#define jiffies CMWQ_JIFFIES
 #define MAX_JIFFY_OFFSET ((LONG_MAX >> 1) - 1)
 
 static inline unsigned long long get_jiffies_64(void)
 {
-	return jiffies;
+	return CMWQ_JIFFIES;
 }
 
 /* ---- units */
@@ -113,10 +115,10 @@ static inline unsigned long long jiffies64_to_msecs(unsigned long long ticks)
 #define time_before_eq64(a, b) time_after_eq64(b, a)
 #define time_in_range64(a, first, last) (time_after_eq64(a, first) && time_before_eq64(a, last))
 
-#define time_is_before_jiffies(a) time_after(jiffies, a)
-#define time_is_after_jiffies(a) time_before(jiffies, a)
-#define time_is_before_eq_jiffies(a) time_after_eq(jiffies, a)
-#define time_is_after_eq_jiffies(a) time_before_eq(jiffies, a)
+#define time_is_before_jiffies(a) time_after(CMWQ_JIFFIES, a)
+#define time_is_after_jiffies(a) time_before(CMWQ_JIFFIES, a)
+#define time_is_before_eq_jiffies(a) time_after_eq(CMWQ_JIFFIES, a)
+#define time_is_after_eq_jiffies(a) time_before_eq(CMWQ_JIFFIES, a)
 #define time_is_before_jiffies64(a) time_after64(get_jiffies_64(), a)
 #define time_is_after_jiffies64(a) time_before64(get_jiffies_64(), a)
 
@@ -137,13 +139,13 @@ static inline unsigned long cmwq_round_jiffies(unsigned long at, unsigned long n
 
 static inline unsigned long cmwq_round_relative(unsigned long delta, bool is_up)
 {
-	unsigned long now = jiffies;
+	unsigned long now = CMWQ_JIFFIES;
 
 	return cmwq_round_jiffies(now + delta, now, is_up) - now;
 }
 
-#define round_jiffies(at) cmwq_round_jiffies((at), jiffies, false)
-#define round_jiffies_up(at) cmwq_round_jiffies((at), jiffies, true)
+#define round_jiffies(at) cmwq_round_jiffies((at), CMWQ_JIFFIES, false)
+#define round_jiffies_up(at) cmwq_round_jiffies((at), CMWQ_JIFFIES, true)
 #define round_jiffies_relative(delta) cmwq_round_relative((delta), false)
 #define round_jiffies_up_relative(delta) cmwq_round_relative((delta), true)
 #define __round_jiffies(at, cpu) ((void)(cpu), round_jiffies(at))

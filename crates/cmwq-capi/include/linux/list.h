@@ -228,10 +228,16 @@ static inline void list_cut_before(struct list_head *part, struct list_head *hea
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)
 #define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
-#define list_first_entry_or_null(head, type, member) \
-	(list_empty(head) ? (type *)NULL : list_first_entry(head, type, member))
-#define list_last_entry_or_null(head, type, member) \
-	(list_empty(head) ? (type *)NULL : list_last_entry(head, type, member))
+#define list_first_entry_or_null(head, type, member) CMWQ_LIST_END(head, next, type, member)
+#define list_last_entry_or_null(head, type, member) CMWQ_LIST_END(head, prev, type, member)
+/* `head` and its pointer are read once: another thread may take the only node off meanwhile. */
+#define CMWQ_LIST_END(head, pointer, type, member)                                            \
+	__extension__({                                                                       \
+		const struct list_head *cmwq_head = (head);                                   \
+		struct list_head *cmwq_at = __atomic_load_n(&cmwq_head->pointer, __ATOMIC_RELAXED); \
+                                                                                              \
+		cmwq_at != cmwq_head ? list_entry(cmwq_at, type, member) : (type *)NULL;      \
+	})
 #define list_next_entry(pos, member) list_entry((pos)->member.next, __typeof__(*(pos)), member)
 #define list_prev_entry(pos, member) list_entry((pos)->member.prev, __typeof__(*(pos)), member)
 #define list_entry_is_head(pos, head, member) (&(pos)->member == (head))

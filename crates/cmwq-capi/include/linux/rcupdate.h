@@ -16,6 +16,7 @@
 #else
 
 #include <stddef.h>
+#include <linux/lockdep.h>
 
 /* What a grace period needs to remember what waits for it. */
 struct rcu_head {
@@ -96,12 +97,12 @@ static inline void rcu_barrier(void)
 /* In a section: what it leads to is seen as it was when the pointer was assigned. */
 #define rcu_dereference(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 #define rcu_dereference_raw(p) rcu_dereference(p)
-/* As well where `cond` says that nothing changes; which is not looked at. */
-#define rcu_dereference_check(p, cond) ((void)(cond), rcu_dereference(p))
+/* As well where `cond` says that nothing changes; which is compiled and never evaluated. */
+#define rcu_dereference_check(p, cond) ((void)(0 && (cond)), rcu_dereference(p))
 #define rcu_dereference_bh(p) rcu_dereference(p)
 #define rcu_dereference_sched(p) rcu_dereference(p)
 /* Only there: the pointer does not change meanwhile. */
-#define rcu_dereference_protected(p, cond) ((void)(cond), rcu_access_pointer(p))
+#define rcu_dereference_protected(p, cond) ((void)(0 && (cond)), rcu_access_pointer(p))
 /* Only to look at the pointer itself. */
 #define rcu_access_pointer(p) __atomic_load_n(&(p), __ATOMIC_RELAXED)
 #define rcu_pointer_handoff(p) (p)

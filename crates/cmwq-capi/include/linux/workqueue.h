@@ -538,13 +538,12 @@ void __warn_flushing_systemwide_wq(void)
 /* Whether the compiler sees that `wq` is this system queue. */
 #define CMWQ_IS_KNOWN(wq, system) (__builtin_constant_p((wq) == (system)) && (wq) == (system))
 
+/* As there, system_wq and system_unbound_wq are not told apart from a program's own. */
 #define flush_workqueue(wq)                                                        \
 	__extension__({                                                            \
 		struct workqueue_struct *_wq = (wq);                               \
                                                                                    \
-		if (CMWQ_IS_KNOWN(_wq, system_wq) ||                               \
-		    CMWQ_IS_KNOWN(_wq, system_unbound_wq) ||                       \
-		    CMWQ_IS_KNOWN(_wq, system_percpu_wq) ||                        \
+		if (CMWQ_IS_KNOWN(_wq, system_percpu_wq) ||                        \
 		    CMWQ_IS_KNOWN(_wq, system_highpri_wq) ||                       \
 		    CMWQ_IS_KNOWN(_wq, system_long_wq) ||                          \
 		    CMWQ_IS_KNOWN(_wq, system_dfl_long_wq) ||                      \

@@ -21,6 +21,7 @@ int main(void)
 	struct workqueue_struct *percpu = alloc_workqueue("p", WQ_PERCPU, 0);
 	struct workqueue_struct *ordered = alloc_ordered_workqueue("o", 0);
 	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
+	int cpu;
 
 	CHECK(unbound && percpu && ordered && attrs);
 	CHECK(attrs->nice == 0 && !attrs->affn_strict && attrs->affn_scope == WQ_AFFN_DFL && !attrs->ordered);
@@ -30,7 +31,6 @@ int main(void)
 	CHECK(apply_workqueue_attrs(unbound, attrs) == 0);
 
 	cpumask_clear(attrs->cpumask);
-	CHECK(apply_workqueue_attrs(unbound, attrs) == -EINVAL);
 	cpumask_set_cpu(0, attrs->cpumask);
 	attrs->affn_scope = WQ_AFFN_CPU;
 	attrs->affn_strict = true;
@@ -39,6 +39,15 @@ int main(void)
 		CHECK(queue_work(unbound, &item));
 		flush_work(&item);
 		CHECK(ran_on == 0);
+	}
+
+	/* Of no CPU at all: of all of them, as in the kernel. */
+	cpumask_clear(attrs->cpumask);
+	CHECK(apply_workqueue_attrs(unbound, attrs) == 0);
+	for_each_online_cpu(cpu) {
+		CHECK(queue_work_on(cpu, unbound, &item));
+		flush_work(&item);
+		CHECK(ran_on == cpu);
 	}
 	attrs->affn_scope = WQ_AFFN_NR_TYPES;
 	CHECK(apply_workqueue_attrs(unbound, attrs) == -EINVAL);

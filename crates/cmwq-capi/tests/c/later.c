@@ -37,6 +37,14 @@ static struct object *make(int number)
 	return object;
 }
 
+static int asked;
+
+static bool is_asked(void)
+{
+	asked++;
+	return true;
+}
+
 static void *reader(void *arg)
 {
 	struct object *object;
@@ -61,8 +69,8 @@ static void readers(void)
 	CHECK(rcu_access_pointer(shared) == first);
 	CHECK(pthread_create(&thread, NULL, reader, NULL) == 0);
 	gate_wait(&inside);
-	before = rcu_replace_pointer(shared, second, 1);
-	CHECK(before == first && rcu_dereference_protected(shared, 1) == second);
+	before = rcu_replace_pointer(shared, second, is_asked());
+	CHECK(before == first && rcu_dereference_protected(shared, lockdep_is_held(&lock)) == second);
 	pthread_mutex_lock(&lock);
 	call_rcu(&before->rcu, reclaim);
 	kfree_rcu(make(7), rcu);
@@ -76,7 +84,9 @@ static void readers(void)
 	pthread_mutex_lock(&lock);
 	call_rcu(&second->rcu, reclaim);
 	RCU_INIT_POINTER(shared, NULL);
-	CHECK(rcu_dereference_check(shared, 1) == NULL && rcu_dereference_raw(shared) == NULL);
+	CHECK(rcu_dereference_check(shared, is_asked()) == NULL && rcu_dereference_raw(shared) == NULL);
+	/* Conditions are for who compiles, not for who runs. */
+	CHECK(asked == 0);
 	pthread_mutex_unlock(&lock);
 	for (i = 0; i < 1000; i++) {
 		call_rcu(&make(1)->rcu, reclaim);

@@ -44,7 +44,7 @@ static void fill(struct list_head *head, int from, int to)
 static void one_list(void)
 {
 	LIST_HEAD(head);
-	struct list_head copy;
+	struct list_head copy, *at = &head;
 	struct entry *entry, *after;
 
 	CHECK(list_empty(&head) && list_empty_careful(&head) && !list_is_singular(&head));
@@ -58,6 +58,10 @@ static void one_list(void)
 	CHECK(list_first_entry(&head, struct entry, link) == &entries[0]);
 	CHECK(list_last_entry(&head, struct entry, link) == &entries[2]);
 	CHECK(list_last_entry_or_null(&head, struct entry, link) == &entries[2]);
+	/* What names the head is evaluated once. */
+	CHECK(list_first_entry_or_null(at++, struct entry, link) == &entries[0] && at == &head + 1);
+	at = &head;
+	CHECK(list_last_entry_or_null(at++, struct entry, link) == &entries[2] && at == &head + 1);
 	CHECK(list_is_first(&entries[0].link, &head) && list_is_last(&entries[2].link, &head));
 	CHECK(list_is_head(&head, &head) && !list_is_head(&entries[0].link, &head));
 	CHECK(list_next_entry(&entries[0], link) == &entries[1]);

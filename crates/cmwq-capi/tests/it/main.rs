@@ -14,5 +14,6 @@ mod manual;
 mod misuse;
 mod programs;
 mod refusals;
+mod small_headers;
 mod support;
 mod symbols;

@@ -279,6 +279,11 @@ fn numbers_sets_and_jiffies() {
 }
 
 #[test]
+fn sets_of_a_program_with_another_nr_cpus() {
+    check_as("numbers_nr_cpus", "numbers", &["-DNR_CPUS=4"]);
+}
+
+#[test]
 fn functions_with_an_argument() {
     check_dialects("simple");
 }

@@ -221,6 +221,9 @@ static void row_apply_workqueue_attrs(void)
 		flush_work(&items[0]);
 		CHECK(cpu_of_item == harness_cpu(i));
 	}
+	/* Of no CPU at all: of those of all unbound queues. */
+	cpumask_clear(attrs->cpumask);
+	CHECK(apply_workqueue_attrs(wq, attrs) == 0);
 	/* With items that run; they finish where they are. */
 	queue_held(wq, NR);
 	AWAIT(atomic_read(&inside) == NR);

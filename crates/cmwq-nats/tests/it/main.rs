@@ -11,6 +11,7 @@ mod cluster;
 mod flushing;
 mod giving_up;
 mod keys;
+mod large;
 mod limits;
 mod restarting;
 mod settings;
