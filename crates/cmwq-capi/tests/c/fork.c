@@ -2,6 +2,7 @@
 /* Children begin anew: queues work in them, whatever the parent had under way. Also linked statically. */
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/rcupdate.h>
 #include <linux/workqueue.h>
 #include "check.h"
 
@@ -66,6 +67,29 @@ static void use_timers(void)
 	mod_timer(&far_away, jiffies + 600 * HZ);
 }
 
+static pthread_t caller;
+static int called;
+
+/* Its caller may hold a lock that it takes. */
+static void note_call(struct rcu_head *head)
+{
+	(void)head;
+	CHECK(!pthread_equal(pthread_self(), caller));
+	count(&called);
+}
+
+/* Also where it is the first that a child uses. */
+static void use_callbacks(void)
+{
+	int before = load(&called);
+	struct rcu_head head;
+
+	caller = pthread_self();
+	call_rcu(&head, note_call);
+	rcu_barrier();
+	CHECK(load(&called) == before + 1);
+}
+
 static void fork_child(int depth)
 {
 	int status;
@@ -73,6 +97,7 @@ static void fork_child(int depth)
 
 	CHECK(child >= 0);
 	if (child == 0) {
+		use_callbacks();
 		use_queues();
 		use_timers();
 		if (depth > 1)

@@ -296,6 +296,11 @@ fn timers_of_a_program_with_another_hz() {
 }
 
 #[test]
+fn timers_and_callbacks_while_the_bh_queue_is_drained() {
+    check("softirq", &[]);
+}
+
+#[test]
 fn what_is_done_after_a_grace_period_and_at_the_end_of_a_device() {
     check("later", &[]);
 }
