@@ -78,12 +78,14 @@ static void note_call(struct rcu_head *head)
 	count(&called);
 }
 
-/* Also where it is the first that a child uses. */
+/* Also where it is the first that a child uses. The parent's readers are not there. */
 static void use_callbacks(void)
 {
 	int before = load(&called);
 	struct rcu_head head;
 
+	/* What does not return ends here. */
+	alarm(60);
 	caller = pthread_self();
 	call_rcu(&head, note_call);
 	rcu_barrier();
@@ -107,17 +109,41 @@ static void fork_child(int depth)
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static struct gate inside = GATE_SHUT, may_leave = GATE_SHUT;
+
+static void *reader(void *unused)
+{
+	rcu_read_lock();
+	gate_open(&inside);
+	gate_wait(&may_leave);
+	rcu_read_unlock();
+	return unused;
+}
+
+static pthread_key_t key;
+
+/* The destructors of what is local to the thread have run. */
+static void at_its_end(void *unused)
+{
+	(void)unused;
+	fork_child(1);
+}
+
 static void *from_a_thread(void *unused)
 {
 	fork_child(1);
+	CHECK(pthread_setspecific(key, &key) == 0);
 	return unused;
 }
 
 int main(void)
 {
-	pthread_t thread;
+	pthread_t thread, reading;
 
-	/* Before the library was used. */
+	CHECK(pthread_key_create(&key, at_its_end) == 0);
+	CHECK(pthread_create(&reading, NULL, reader, NULL) == 0);
+	gate_wait(&inside);
+	/* Before a queue was made. */
 	wq = alloc_workqueue("parent", WQ_UNBOUND, 1);
 	CHECK(wq);
 	fork_child(1);
@@ -130,6 +156,8 @@ int main(void)
 	CHECK(pthread_create(&thread, NULL, from_a_thread, NULL) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
 	CHECK(load(&runs) == 0 && load(&expired) == 0 && timer_pending(&far_away) && timer_delete(&far_away));
+	gate_open(&may_leave);
+	CHECK(pthread_join(reading, NULL) == 0);
 	gate_open(&gate);
 	flush_workqueue(wq);
 	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed));
