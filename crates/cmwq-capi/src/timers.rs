@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulong};
 
-use cmwq::raw::{self, Arming, RawTimer, Running, system};
+use cmwq::raw::{self, Arming, RawTimer, Running};
 
 use crate::delay::when;
 use crate::face::{self, is_there};
@@ -48,10 +48,9 @@ c_functions! {
         if !is_there(HERE, timer, "timer") {
             return false;
         }
-        let ready = system::bh().and_then(|wq| raw::make_ready(wq).map(|()| wq));
-        match ready {
-            // SAFETY: passed on to the caller.
-            Ok(wq) => unsafe { raw::arm_timer(wq, pointer(timer), when(expires, hz), arming(how)) },
+        // SAFETY: passed on to the caller.
+        match unsafe { raw::arm_timer(pointer(timer), when(expires, hz), arming(how)) } {
+            Ok(was_armed) => was_armed,
             Err(error) => {
                 face::refuse(HERE, &error);
                 false

@@ -188,7 +188,7 @@ impl Slot {
 }
 
 impl Wheel {
-    /// No timer can be armed for later: 584 years after the clock's beginning.
+    /// No timer is due later: 584 years after the clock's beginning.
     pub const LATEST: Nanos = Nanos::MAX & !(TICK_NS - 1);
 
     /// An empty wheel whose time is `now`.
@@ -229,7 +229,7 @@ impl Wheel {
     }
 
     /// Arms a timer: [`expire`](Self::expire) returns it at or after `at`, rounded up to a tick.
-    /// `at` is at most [`LATEST`](Self::LATEST).
+    /// One for later than [`LATEST`](Self::LATEST), which is as good as never, is due then.
     ///
     /// Returns when `expire` must be called for this timer: the new
     /// [`next_deadline`](Self::next_deadline), unless that was earlier already.
@@ -238,8 +238,7 @@ impl Wheel {
     /// `timer` must be valid, not armed, and stay where it is until it is cancelled or returned.
     #[inline(always)]
     pub unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos) -> Nanos {
-        debug_assert!(at <= Self::LATEST);
-        let expires = (at + (TICK_NS - 1)) >> TICK_SHIFT;
+        let expires = at.saturating_add(TICK_NS - 1) >> TICK_SHIFT;
         // SAFETY: valid and not armed, so ours alone.
         unsafe {
             if (*timer.as_ptr()).tag != self.tag {

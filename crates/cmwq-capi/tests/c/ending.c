@@ -2,7 +2,8 @@
 /*
  * Every function of the library before, in the middle of and after cmwq_shutdown(): each returns, and says what becomes of
  * what it was given. The argument says what is called first when: "used", "in_it", "after_it", or "never_used", of a
- * library that was shut down before it was used at all. A test compares the symbols that are named here with those there are.
+ * library that was shut down before it was used at all. Or all are called by a thread that ends ("thread_ends"), before and
+ * after the destructors of what is local to it. A test compares the symbols that are named here with those there are.
  */
 #include <cmwq.h>
 #include <errno.h>
@@ -348,6 +349,23 @@ static void *shut_down(void *arg)
 	return NULL;
 }
 
+static pthread_key_t key;
+static int ended;
+
+static void at_its_end(void *arg)
+{
+	(void)arg;
+	everything(OPEN);
+	count(&ended);
+}
+
+static void *use_and_end(void *arg)
+{
+	everything(OPEN);
+	CHECK(pthread_setspecific(key, &key) == 0);
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "used";
@@ -377,6 +395,12 @@ int main(int argc, char **argv)
 		CHECK(queues[i]);
 	if (strcmp(mode, "used") == 0)
 		everything(OPEN);
+	if (strcmp(mode, "thread_ends") == 0) {
+		CHECK(pthread_key_create(&key, at_its_end) == 0);
+		CHECK(pthread_create(&ending, NULL, use_and_end, NULL) == 0);
+		CHECK(pthread_join(ending, NULL) == 0 && load(&ended) == 1);
+		return 0;
+	}
 
 	/* Nobody waits for this one. */
 	slow = alloc_workqueue("slow", WQ_UNBOUND, 0);

@@ -2,6 +2,7 @@
 /* Children begin anew: queues work in them, whatever the parent had under way. Also linked statically. */
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/rcupdate.h>
 #include <linux/workqueue.h>
 #include "check.h"
 
@@ -115,6 +116,31 @@ static void use_delayed(struct delayed_work *work)
 	CHECK(queue_delayed_work(wq, work, 600 * HZ));
 }
 
+static pthread_t caller;
+static int called;
+
+/* Its caller may hold a lock that it takes. */
+static void note_call(struct rcu_head *head)
+{
+	(void)head;
+	CHECK(!pthread_equal(pthread_self(), caller));
+	count(&called);
+}
+
+/* Also where it is the first that a child uses. The parent's readers are not there. */
+static void use_callbacks(void)
+{
+	int before = load(&called);
+	struct rcu_head head;
+
+	/* What does not return ends here. */
+	alarm(60);
+	caller = pthread_self();
+	call_rcu(&head, note_call);
+	rcu_barrier();
+	CHECK(load(&called) == before + 1);
+}
+
 static void fork_child(int depth)
 {
 	int status;
@@ -122,6 +148,7 @@ static void fork_child(int depth)
 
 	CHECK(child >= 0);
 	if (child == 0) {
+		use_callbacks();
 		use_queues();
 		CHECK(queue_delayed_work(wq, &at_once, 0));
 		flush_delayed_work(&at_once);
@@ -134,17 +161,41 @@ static void fork_child(int depth)
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static struct gate inside = GATE_SHUT, may_leave = GATE_SHUT;
+
+static void *reader(void *unused)
+{
+	rcu_read_lock();
+	gate_open(&inside);
+	gate_wait(&may_leave);
+	rcu_read_unlock();
+	return unused;
+}
+
+static pthread_key_t key;
+
+/* The destructors of what is local to the thread have run. */
+static void at_its_end(void *unused)
+{
+	(void)unused;
+	fork_child(1);
+}
+
 static void *from_a_thread(void *unused)
 {
 	fork_child(1);
+	CHECK(pthread_setspecific(key, &key) == 0);
 	return unused;
 }
 
 int main(void)
 {
-	pthread_t thread;
+	pthread_t thread, reading;
 
-	/* Before the library was used. */
+	CHECK(pthread_key_create(&key, at_its_end) == 0);
+	CHECK(pthread_create(&reading, NULL, reader, NULL) == 0);
+	gate_wait(&inside);
+	/* Before a queue was made. */
 	wq = alloc_workqueue("parent", WQ_UNBOUND, 1);
 	CHECK(wq);
 	fork_child(1);
@@ -158,6 +209,8 @@ int main(void)
 	CHECK(pthread_create(&thread, NULL, from_a_thread, NULL) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
 	CHECK(load(&runs) == 0 && load(&expired) == 0 && timer_pending(&far_away) && timer_delete(&far_away));
+	gate_open(&may_leave);
+	CHECK(pthread_join(reading, NULL) == 0);
 	gate_open(&gate);
 	flush_workqueue(wq);
 	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed) && cancel_delayed_work_sync(&at_once));

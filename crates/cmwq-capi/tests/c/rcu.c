@@ -50,6 +50,52 @@ static void own_rcu_barrier(void)
 	count(&nr_barriers);
 }
 
+static pthread_key_t key;
+
+/* The destructors of what is local to the thread have run. */
+static void at_its_end(void *object)
+{
+	struct rcu_work *rwork = &((struct object *)object)->rwork;
+	int before = load(&runs);
+
+	rcu_read_lock();
+	rcu_read_lock();
+	CHECK(queue_rcu_work(wq, rwork));
+	rcu_read_unlock();
+	CHECK(work_pending(&rwork->work) && load(&runs) == before);
+	rcu_read_unlock();
+	flush_rcu_work(rwork);
+	CHECK(load(&runs) == before + 1);
+}
+
+static void *read_and_end(void *object)
+{
+	rcu_read_lock();
+	rcu_read_unlock();
+	CHECK(pthread_setspecific(key, object) == 0);
+	return NULL;
+}
+
+static void *end_in_a_section(void *arg)
+{
+	rcu_read_lock();
+	rcu_read_lock();
+	return arg;
+}
+
+static void threads_that_end(struct object *object)
+{
+	int before = load(&runs);
+	pthread_t thread;
+
+	CHECK(pthread_key_create(&key, at_its_end) == 0);
+	CHECK(pthread_create(&thread, NULL, read_and_end, object) == 0);
+	CHECK(pthread_join(thread, NULL) == 0 && load(&runs) == before + 1);
+	/* Its section has ended with it. */
+	CHECK(pthread_create(&thread, NULL, end_in_a_section, NULL) == 0 && pthread_join(thread, NULL) == 0);
+	synchronize_rcu();
+}
+
 int main(void)
 {
 	struct object object = { .number = 7 };
@@ -78,12 +124,15 @@ int main(void)
 	CHECK(load(&runs) == 2 && !flush_rcu_work(&object.rwork));
 	synchronize_rcu();
 
+	threads_that_end(&object);
+	CHECK(load(&runs) == 3);
+
 	/* A disabled one is not queued. */
 	CHECK(!disable_work(&object.rwork.work) && !queue_rcu_work(wq, &object.rwork));
 	CHECK(!work_pending(&object.rwork.work) && !queue_rcu_work(wq, &object.rwork));
 	CHECK(enable_work(&object.rwork.work) && queue_rcu_work(wq, &object.rwork));
 	flush_rcu_work(&object.rwork);
-	CHECK(load(&runs) == 3);
+	CHECK(load(&runs) == 4);
 
 	/* What would wait for itself does not. */
 	rcu_read_lock();
@@ -97,6 +146,6 @@ int main(void)
 	destroy_workqueue(wq);
 	CHECK(work_pending(&object.rwork.work));
 	rcu_read_unlock();
-	CHECK(!work_pending(&object.rwork.work) && load(&runs) == 3);
+	CHECK(!work_pending(&object.rwork.work) && load(&runs) == 4);
 	return 0;
 }

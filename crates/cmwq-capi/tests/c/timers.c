@@ -28,6 +28,14 @@ static void again(struct timer_list *timer)
 	count(&object->runs);
 }
 
+static void not_again(struct timer_list *timer)
+{
+	struct object *object = from_timer(object, timer, timer);
+
+	mod_timer(timer, jiffies + MAX_JIFFY_OFFSET);
+	count(&object->runs);
+}
+
 static struct gate entered = GATE_SHUT, may_leave = GATE_SHUT;
 
 static void wait_at_gate(struct timer_list *timer)
@@ -180,6 +188,29 @@ static void many(void)
 	timer_delete_sync(&objects[0].timer);
 }
 
+/* "Never" is not now, also where a function arms its own timer so. */
+static void never(void)
+{
+	struct object object = { .runs = 0 }, deferrable = { .runs = 0 }, other = { .runs = 0 };
+
+	timer_setup(&object.timer, not_again, 0);
+	timer_setup(&deferrable.timer, not_again, TIMER_DEFERRABLE);
+	timer_setup(&other.timer, count_run, 0);
+	CHECK(mod_timer(&object.timer, jiffies + MAX_JIFFY_OFFSET) == 0);
+	CHECK(mod_timer(&deferrable.timer, jiffies + MAX_JIFFY_OFFSET) == 0);
+	/* What is due is called in the order in which it is. */
+	mod_timer(&other.timer, jiffies + 1);
+	AWAIT(load(&other.runs) == 1);
+	CHECK(load(&object.runs) == 0 && timer_pending(&object.timer));
+	CHECK(load(&deferrable.runs) == 0 && timer_delete(&deferrable.timer));
+	CHECK(timer_reduce(&object.timer, jiffies + 1) == 1);
+	AWAIT(load(&object.runs) == 1);
+	mod_timer(&other.timer, jiffies + 1);
+	AWAIT(load(&other.runs) == 2);
+	CHECK(timer_delete_sync(&object.timer) && load(&object.runs) == 1);
+	CHECK(!timer_delete_sync(&other.timer));
+}
+
 /* The timer of a delayed item is the item's: armed by queueing, and by nothing else. */
 static void of_items(void)
 {
@@ -198,6 +229,7 @@ int main(void)
 	one_by_one();
 	running();
 	many();
+	never();
 	of_items();
 	declared.expires = jiffies + 1;
 	add_timer(&declared);

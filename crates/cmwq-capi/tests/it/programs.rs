@@ -97,12 +97,13 @@ fn queues_that_go() {
     assert!(said.contains("a system workqueue is destroyed"), "{said}");
 }
 
-/// Before, in the middle of and after `cmwq_shutdown`, whichever of them is the first use.
+/// Before, in the middle of and after `cmwq_shutdown`, whichever of them is the first use; and in a
+/// thread that has given up what is local to it.
 #[test]
 fn every_function_returns_in_a_shutdown_and_after_it() {
     let source = crate_dir().join("tests/c/ending.c");
     let Some(program) = program("ending", &source, &[]) else { return };
-    for mode in ["used", "in_it", "after_it", "never_used"] {
+    for mode in ["used", "in_it", "after_it", "never_used", "thread_ends"] {
         let output = run(Command::new(&program).arg(mode));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{mode}: {}\n{said}", output.status);
@@ -298,6 +299,11 @@ fn timers_by_themselves() {
 #[test]
 fn timers_of_a_program_with_another_hz() {
     check_as("timers_hz", "timers", &["-DHZ=1000"]);
+}
+
+#[test]
+fn timers_and_callbacks_while_the_bh_queue_is_drained() {
+    check("softirq", &[]);
 }
 
 #[test]

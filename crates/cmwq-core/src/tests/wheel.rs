@@ -19,7 +19,7 @@ struct Timers {
     wheel: Wheel,
     now: Nanos,
     timers: Vec<TimerPtr>,
-    /// `(tick, timer)`: the first tick that begins at or after the time asked for.
+    /// `(tick, timer)`: the first tick that begins at or after the time asked for, or the last one.
     due: BTreeSet<(u64, usize)>,
 }
 
@@ -32,8 +32,7 @@ impl Timers {
     fn arm(&mut self, timer: usize, at: Nanos) {
         // SAFETY: boxed until the end, and not armed.
         unsafe { self.wheel.arm(self.timers[timer], at) };
-        let tick = at / TICK_NS + u64::from(!at.is_multiple_of(TICK_NS));
-        self.due.insert((tick, timer));
+        self.due.insert((at.min(Wheel::LATEST).div_ceil(TICK_NS), timer));
     }
 
     fn cancel(&mut self, timer: usize) -> bool {
@@ -114,9 +113,7 @@ fn random_history(rng: &mut Rng, start: Nanos) {
         let timer = rng.below(t.timers.len());
         let armed = t.is_armed(timer);
         match rng.below(10) {
-            0..=4 if !armed => {
-                t.arm(timer, t.now.saturating_add(span(rng, 63)).min(Wheel::LATEST));
-            }
+            0..=4 if !armed => t.arm(timer, t.now.saturating_add(span(rng, 64))),
             0..=1 => assert!(t.cancel(timer)),
             2 if !armed => assert!(!t.cancel(timer)),
             3 => {
@@ -265,6 +262,18 @@ fn the_end_of_time_is_not_now() {
     assert_eq!(unsafe { Wheel::due(t.timers[1]) }, (1 << 63) + 1000 * TICK_NS);
     assert_eq!(t.expire_at(Nanos::MAX - TICK_NS), [1]);
     assert!(t.cancel(0));
+}
+
+#[test]
+fn what_is_never_due_is_due_at_the_end_of_time() {
+    for at in [Wheel::LATEST, Wheel::LATEST + 1, Nanos::MAX] {
+        let mut t = Timers::new(5 * TICK_NS, 1);
+        t.arm(0, at);
+        // SAFETY: boxed until the end.
+        assert_eq!(unsafe { Wheel::due(t.timers[0]) }, Wheel::LATEST);
+        assert!(t.expire_at(Wheel::LATEST - 1).is_empty());
+        assert_eq!(t.expire_at(Nanos::MAX), [0]);
+    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ mod later;
 mod look;
 mod rcu;
 #[cfg(not(cmwq_loom))]
+mod softirq;
+#[cfg(not(cmwq_loom))]
 mod timers;
 
 pub use crate::api::system::fallible as system;

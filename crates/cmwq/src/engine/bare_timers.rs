@@ -1,10 +1,10 @@
 //! Timers that call a function in place of queueing an item: the kernel's `timer_list`, for C.
 //!
 //! They are on a wheel of their own. Two delayed items, the *clocks*, are armed for the times at
-//! which that wheel has to be looked at, and run on a BH queue: one clock for prompt timers, one
-//! for [deferrable](cmwq_core::Timer::deferrable) ones. The clock that runs calls the functions of
-//! all timers that are due, one after another; the other clock, if it runs meanwhile, leaves them
-//! to the first.
+//! which that wheel has to be looked at, and run on a BH queue that nobody drains: one clock for
+//! prompt timers, one for [deferrable](cmwq_core::Timer::deferrable) ones. The clock that runs
+//! calls the functions of all timers that are due, one after another; the other clock, if it runs
+//! meanwhile, leaves them to the first.
 //!
 //! Lock: bare timers, outermost: clocks are armed and cancelled under it. No function is called
 //! under it.
@@ -155,7 +155,8 @@ impl BareTimers {
     }
 
     /// Arms a timer as `arming` says, unless `wq` is shut down. Returns whether the timer was armed
-    /// before.
+    /// before. `wq` is a BH queue that nobody drains or closes before: who sets the clocks relies
+    /// on their coming.
     ///
     /// # Safety
     /// `timer` must be valid, and stay where it is until it is disarmed or its function entered.

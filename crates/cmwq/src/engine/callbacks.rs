@@ -80,7 +80,8 @@ impl Callbacks {
         Self { item: WorkItem::new(run), state: Mutex::default() }
     }
 
-    /// Has something done by an item of `wq`, or does it where that takes none.
+    /// Has something done by an item of `wq`, or does it where that takes none. Nobody drains `wq`:
+    /// what it refuses has come behind a shutdown.
     pub(crate) fn add(&self, wq: &Handle, callback: Callback) {
         lock(&self.state).waiting.push(callback);
         // SAFETY: it lives as long as the runtime, which is as long as the process.

@@ -7,6 +7,7 @@
 use std::mem::transmute;
 use std::ptr::NonNull;
 
+use super::softirq;
 use crate::api::rcu::source::{self, RcuFunc, RcuHead};
 use crate::engine::callbacks::Callback;
 use crate::engine::process::Process;
@@ -108,7 +109,7 @@ unsafe extern "C" fn is_over(head: *mut RcuHead) {
 
 /// Leaves it to a BH item; does it here, if the process cannot have even one thread for that.
 fn give(callback: Callback) {
-    match (super::system::bh(), Process::existing()) {
+    match (softirq::queue(), Process::existing()) {
         (Ok(wq), Some(process)) => process.callbacks.add(wq.handle(), callback),
         _ => callback.run(),
     }

@@ -1,6 +1,7 @@
 //! `struct rcu_work` of C programs, their readers and their grace periods.
 
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use cmwq_core::WorkFn;
@@ -47,24 +48,53 @@ pub unsafe fn flush_rcu(item: NonNull<RawRcu>) -> bool {
     Runtime::global().is_ok_and(|runtime| rcu::flush_rcu(runtime, item))
 }
 
-crate::os::sync::thread_local! {
-    /// The sections that the thread is in, innermost last.
-    static SECTIONS: RefCell<Vec<RcuReadGuard>> = const { RefCell::new(Vec::new()) };
+std::thread_local! {
+    // Without destructors: these are there, too, in what a program has called when a thread ends
+    // (`pthread_key_create`), which may be called after the destructors of thread-local values.
+    /// How many sections the thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The outermost of them, which ends last, and so stands for all.
+    static OUTERMOST: Cell<ManuallyDrop<Option<RcuReadGuard>>> =
+        const { Cell::new(ManuallyDrop::new(None)) };
+    static AT_END: AtEnd = const { AtEnd };
+}
+
+/// Ends the thread's sections when the thread ends. KERNEL: `exit_rcu` — same.
+struct AtEnd;
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        end_all();
+    }
+}
+
+fn end_all() {
+    DEPTH.set(0);
+    // What waited for it may be called by its end, and may have sections of its own.
+    drop(ManuallyDrop::into_inner(OUTERMOST.take()));
 }
 
 /// Begins a section of [`rcu_read_lock`](crate::rcu_read_lock), of the calling thread.
 pub fn rcu_read_lock() {
-    let section = crate::rcu_read_lock();
-    SECTIONS.with(|sections| sections.borrow_mut().push(section));
+    // If that has been dropped, nobody but the caller ends this section.
+    let _ = AT_END.try_with(|_| ());
+    if DEPTH.get() == 0 {
+        // Its begin, too, may call what has sections of its own.
+        let outermost = crate::rcu_read_lock();
+        OUTERMOST.set(ManuallyDrop::new(Some(outermost)));
+    }
+    DEPTH.set(DEPTH.get() + 1);
 }
 
 /// Ends the thread's innermost section. One that was never begun is said.
 pub fn rcu_read_unlock() {
-    // What waited for it may be called by its end, and may have sections of its own.
-    let section = SECTIONS.with(|sections| sections.borrow_mut().pop());
-    if section.is_none() {
-        watch_forks();
-        notice::always("rcu_read_unlock without rcu_read_lock by this thread".to_owned());
+    match DEPTH.get() {
+        0 => {
+            watch_forks();
+            notice::always("rcu_read_unlock without rcu_read_lock by this thread".to_owned());
+        }
+        1 => end_all(),
+        depth => DEPTH.set(depth - 1),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::ptr::NonNull;
 
-use crate::api::workqueue::Workqueue;
+use super::softirq;
 use crate::engine::bare_timers::{self, BareTimer};
 use crate::engine::process::Process;
 use crate::os::clock;
+use crate::os::error::Error;
 
 pub use bare_timers::{Arming, Running};
 
@@ -28,21 +29,23 @@ pub struct When {
     pub jiffies: u64,
 }
 
-/// Arms a timer, whose function a BH item of `wq` calls; whether it was armed.
+/// Arms a timer, whose function a BH item of the library's own calls; whether it was armed.
 ///
 /// KERNEL: `mod_timer`, `mod_timer_pending`, `timer_reduce`, `add_timer` — same.
+///
+/// # Errors
+/// If no thread can be had for the first use, or after a shutdown.
 ///
 /// # Safety
 /// `timer` must be valid, and stay where it is until it is disarmed or its function entered; the
 /// function must be fit to be called with it.
-pub unsafe fn arm(wq: &Workqueue, timer: NonNull<RawTimer>, when: When, arming: Arming) -> bool {
-    // In a child it makes the queue, and with it the runtime.
-    let runtime = wq.handle().runtime;
-    let Some(process) = Process::existing() else { return false };
+pub unsafe fn arm(timer: NonNull<RawTimer>, when: When, arming: Arming) -> Result<bool, Error> {
+    let wq = softirq::queue()?.handle();
+    let Some(process) = Process::existing() else { return Ok(false) };
     let at = clock::now().saturating_add(when.after);
     let when = bare_timers::When { at, jiffies: when.jiffies };
     // SAFETY: passed on to the caller.
-    unsafe { process.bare_timers.arm(runtime, timer.cast(), when, arming, wq.handle()) }
+    Ok(unsafe { process.bare_timers.arm(process.runtime, timer.cast(), when, arming, wq) })
 }
 
 /// Disarms a timer, `for_good` so that it cannot be armed again: whether it was armed. `None`: its

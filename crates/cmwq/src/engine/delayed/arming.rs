@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::{FIRE_BATCH, Nanos, Timer};
+use cmwq_core::{FIRE_BATCH, Nanos, Timer, Wheel};
 
 use crate::engine::handle::{Handle, TimersHandle};
 use crate::engine::service::Service;
@@ -12,14 +12,11 @@ use crate::engine::wq::Wq;
 use crate::os::clock;
 use crate::os::sync::{lock, without};
 
-/// No timer is due later.
-const LATEST: Nanos = 1 << 62;
-
 /// Out of line: the usual way compares, and does not choose between two values.
 #[cold]
 #[inline(never)]
 fn latest() -> Nanos {
-    LATEST
+    Wheel::LATEST
 }
 
 /// When a timer is due that is armed now.
@@ -27,7 +24,7 @@ fn latest() -> Nanos {
 fn expiry(now: Nanos, delay: Duration) -> Nanos {
     const SECOND: Nanos = 1_000_000_000;
     // A process's clock counts from the machine's start: the sum is in range.
-    if delay.as_secs() >= LATEST / SECOND / 2 {
+    if delay.as_secs() >= Wheel::LATEST / SECOND / 2 {
         return latest();
     }
     now + delay.as_secs() * SECOND + Nanos::from(delay.subsec_nanos())
@@ -121,7 +118,7 @@ impl Service {
         loop {
             let mut budget = FIRE_BATCH;
             let mut timers = lock(&self.timers);
-            while let Some(timer) = timers.expire_some(LATEST, &mut budget) {
+            while let Some(timer) = timers.expire_some(Wheel::LATEST, &mut budget) {
                 due.push(timer);
             }
             drop(timers);

@@ -19,6 +19,7 @@
 //! Why: docs/decisions/child-and-mapping.md
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 use super::global;
 use crate::engine::bare_timers;
@@ -57,7 +58,9 @@ struct Held {
 }
 
 std::thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// Without a destructor: it is there, too, for a thread that forks at its end.
+    static HELD: RefCell<ManuallyDrop<Option<Held>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Makes forks noticed from now on. To be called before the first of those locks is taken.
@@ -78,7 +81,7 @@ pub(crate) fn watch() {
 
 /// Whether this thread has prepared a fork.
 fn is_prepared() -> bool {
-    HELD.try_with(|slot| slot.borrow().is_some()).unwrap_or(false)
+    HELD.with_borrow(|held| held.is_some())
 }
 
 extern "C" fn prepare() {
@@ -98,25 +101,23 @@ extern "C" fn prepare() {
         early: early::lock_early(),
         readers: readers::lock_readers(),
     };
-    // Without a place to keep them, the locks are given up at once.
-    let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
+    HELD.with_borrow_mut(|place| **place = Some(held));
 }
 
 extern "C" fn in_parent() {
-    let _ = HELD.try_with(|slot| drop(slot.borrow_mut().take()));
+    HELD.with_borrow_mut(|held| drop(held.take()));
 }
 
 extern "C" fn in_child() {
-    // Without the place, a second call makes a difference to nobody.
-    if HELD.try_with(|_| ()).is_ok() && !is_prepared() {
+    if !is_prepared() {
         return;
     }
     generation::begin();
     sense::thread::begin_anew();
     record::leave_mapping_behind();
     global::leave_behind();
-    let _ = HELD.try_with(|slot| {
-        if let Some(held) = &mut *slot.borrow_mut() {
+    HELD.with_borrow_mut(|held| {
+        if let Some(held) = &mut **held {
             record::trace::leave_behind(&mut held.rings, &mut held.flusher);
             held.observers.leave_behind();
             readers::leave_behind(&mut held.readers);

@@ -1,4 +1,5 @@
-//! The program's queues, without the library's own, and which of them can be found by name.
+//! The program's queues, without the [reaper](crate::engine::reaper), and which of them can be
+//! found by name.
 
 use super::Runtime;
 use crate::engine::wq::Wq;
@@ -26,7 +27,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// All queues except the library's own and those that are being destroyed.
+    /// All queues except the reaper and those that are being destroyed.
     pub(crate) fn users_wqs(&self) -> Vec<Arc<Wq>> {
         self.users_wqs_that(|_| true)
     }
