@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use cmwq::{Waiting, Workqueue};
+use cmwq::{Refused, Waiting, Workqueue};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::context::Context;
 use crate::handle::JoinHandle;
-use crate::refused::{Refused, TrySpawnError};
+use crate::refused::TrySpawnError;
 use crate::task::{Job, Run, Task};
 
 /// The name of the process-wide queue, as `cmwq top` shows it.
@@ -158,7 +158,7 @@ impl Spawner {
     /// As [`spawn_blocking`](Self::spawn_blocking), if there is a place. Never waits.
     ///
     /// # Errors
-    /// The closure, and whether there is no place or the queue is closed.
+    /// The closure, and whether there is no place, or the queue is closed or being drained.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -181,7 +181,7 @@ impl Spawner {
                 Ok(JoinHandle::new(task))
             }
             Err(error) => {
-                let why = if error.is_full() { Refused::Full } else { Refused::Closed };
+                let why = error.why();
                 let job = task.take_job().expect("what was not queued has not begun");
                 Err(TrySpawnError { func: job.func, why })
             }

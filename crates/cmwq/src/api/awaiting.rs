@@ -121,6 +121,23 @@ impl Workqueue {
         })
     }
 
+    /// Whether the queue takes nothing any more, but what its own items queue: it was
+    /// [closed](Self::close), or the library [shut down](crate::shutdown), which both are for good.
+    /// While it is [drained](Self::drain) it is not closed, and takes nothing either;
+    /// [`Refused`](crate::Refused) tells them apart.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let other = wq.clone();
+    /// drop(wq.close());
+    /// assert!(other.is_closed());
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.handle().closed().is_for(Closed::DESTROYING.and(Closed::SHUT))
+    }
+
     /// Has one of the library's own workers do something that waits.
     fn later<F: FnOnce() + Send + 'static>(&self, what: F) -> Waiting {
         Waiting(Some(closure::queue::<F, F, ()>(&self.handle().runtime.reaper(), None, what)))

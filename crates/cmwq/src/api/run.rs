@@ -8,10 +8,12 @@ use std::ptr::NonNull;
 use cmwq_core::WorkItem;
 
 use crate::api::closure::JoinError;
+use crate::api::refused::Refused;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::engine::invoke;
 use crate::engine::own_event::OwnEvent;
+use crate::engine::queueing;
 use crate::engine::run_here::Ran;
 use crate::engine::watchdog::WaitFor;
 use crate::os::park::Event;
@@ -113,7 +115,7 @@ impl Workqueue {
         };
         let who = || format!("Workqueue::run of workqueue '{}'", self.name());
         if invoke::must_return(who, wait) == Ran::Refused {
-            return Err(JoinError::refused());
+            return Err(JoinError::refused(Refused::of(queueing::last_refusal())));
         }
         match this.body.into_inner() {
             Body::Returned(value) => Ok(value),

@@ -90,7 +90,7 @@ impl Workqueue {
     /// A queue that is being [drained](Self::drain), is [closed](Self::close) or was [shut
     /// down](crate::shutdown) refuses the closure, unless one of the queue's own items queues it:
     /// the closure is dropped, on the calling thread, and the handle [says
-    /// so](crate::JoinError::is_refused).
+    /// so](crate::JoinError::is_refused), and [why](crate::JoinError::why).
     ///
     /// The backlog has no limit but memory: a closure takes 64 bytes or, if it captures or returns
     /// more than a word, as much more. [`try_queue`](Self::try_queue) refuses beyond

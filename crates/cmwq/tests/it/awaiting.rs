@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{Attrs, ErrorKind, Workqueue};
+use cmwq::{Attrs, ErrorKind, Refused, Workqueue};
 
 use crate::support::wait::{Opened, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, unbound, within};
@@ -78,11 +78,16 @@ fn closing_does_not_wait_and_what_was_queued_runs() {
         chained(&wq, &gate, &runs);
         let others = [wq.clone(), wq.clone()];
         let late = wq.queue_delayed(|| (), Duration::from_millis(1));
+        assert!(!wq.is_closed());
         let closing = wq.close();
-        assert!(late.join().unwrap_err().is_refused(), "its timer expired");
+        assert_eq!(late.join().unwrap_err().why(), Some(Refused::Closed), "its timer expired");
         for wq in others {
-            assert!(wq.queue(|| ()).join().unwrap_err().is_refused());
-            assert!(wq.try_queue(|| ()).unwrap_err().is_closed());
+            assert!(wq.is_closed());
+            // Though it is being drained as well.
+            assert_eq!(wq.queue(|| ()).join().unwrap_err().why(), Some(Refused::Closed));
+            assert_eq!(wq.run(|| ()).unwrap_err().why(), Some(Refused::Closed));
+            let error = wq.try_queue(|| ()).unwrap_err();
+            assert!(error.is_closed() && error.why() == Refused::Closed, "{error}");
             let again = wq.close();
             assert!(!again.is_over() && !closing.is_over());
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
+use cmwq::{Attrs, DelayedWork, RcuWork, Refused, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE, block_on};
@@ -119,6 +119,7 @@ fn handles() {
         for handle in lost {
             assert!(handle.is_finished());
             let error = handle.join().unwrap_err();
+            assert_eq!(error.why(), Some(Refused::Forked));
             assert!(error.is_refused() && error.to_string().contains("forked"), "{error}");
         }
         assert!(timed.join_timeout(FAR).unwrap().unwrap_err().is_refused());

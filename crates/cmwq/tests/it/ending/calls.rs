@@ -131,6 +131,7 @@ pub(super) const VALUES: &[&str] = &[
     "Mode",
     "PeriodicBuilder",
     "Refusal",
+    "Refused",
     "Report",
     "Sched",
     "ShutdownError",
@@ -449,6 +450,7 @@ pub(super) const CALLS: &[Call] = &[
         s.wq.flush_work(&s.work);
         s.settled(&s.work);
     }),
+    ("Workqueue::is_closed", |s| assert_eq!(s.wq.is_closed(), !s.is_open())),
     ("Workqueue::is_congested", |s| {
         let _ = s.wq.is_congested(None);
     }),
