@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cmwq::{Attrs, ErrorKind, Refused, Workqueue};
 
-use crate::support::wait::{Opened, block_on};
+use crate::support::wait::{Opened, PATIENCE, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, unbound, within};
 
 /// Queues an item that waits for the gate and then queues another one, and returns when it runs.
@@ -93,6 +93,24 @@ fn closing_does_not_wait_and_what_was_queued_runs() {
         }
         gate.open();
         within("closing", move || closing.wait());
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[test]
+fn a_wait_may_have_a_time_limit() {
+    for wq in every_kind("limited") {
+        let (gate, runs) = (Gate::new(), Arc::new(AtomicU32::new(0)));
+        let _opened = Opened(&gate);
+        chained(&wq, &gate, &runs);
+        let soon = Duration::from_millis(1);
+        let waits = [wq.flush_async(), wq.drain_async(), wq.close()];
+        let waits = waits.map(|wait| wait.wait_timeout(Duration::ZERO).expect_err("an item runs"));
+        let waits = waits.map(|wait| wait.wait_timeout(soon).expect_err("an item runs"));
+        gate.open();
+        for wait in waits {
+            wait.wait_timeout(PATIENCE).expect("it has ended");
+        }
         assert_eq!(runs.load(Ordering::SeqCst), 2);
     }
 }

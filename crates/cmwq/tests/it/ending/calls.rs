@@ -372,6 +372,7 @@ pub(super) const CALLS: &[Call] = &[
         block_on(s.wq.flush_async());
     }),
     ("Waiting::wait", |s| s.wq.flush_async().wait()),
+    ("Waiting::wait_timeout", |s| s.wq.flush_async().wait_timeout(PATIENCE).unwrap()),
     ("WeakDelayedWork::upgrade", |s| assert!(s.delayed.downgrade().upgrade().is_some())),
     ("WeakWork::upgrade", |s| assert!(s.work.downgrade().upgrade().is_some())),
     ("Work::busy", |s| {
