@@ -517,6 +517,9 @@ pub(super) const CALLS: &[Call] = &[
     ("Workqueue::times", |s| {
         let _ = s.wq.times();
     }),
+    ("Workqueue::update_attrs", |s| {
+        let _ = s.wq.update_attrs(|attrs| attrs.affinity_strict = false);
+    }),
     ("Workqueue::try_queue", |s| match s.wq.try_queue(|| ()) {
         Ok(handle) => s.told(&handle.join()),
         Err(error) => assert!(!s.is_open() && error.is_closed()),
