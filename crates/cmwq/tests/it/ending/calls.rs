@@ -517,9 +517,6 @@ pub(super) const CALLS: &[Call] = &[
     ("Workqueue::times", |s| {
         let _ = s.wq.times();
     }),
-    ("Workqueue::update_attrs", |s| {
-        let _ = s.wq.update_attrs(|attrs| attrs.affinity_strict = false);
-    }),
     ("Workqueue::try_queue", |s| match s.wq.try_queue(|| ()) {
         Ok(handle) => s.told(&handle.join()),
         Err(error) => assert!(!s.is_open() && error.is_closed()),
@@ -527,6 +524,9 @@ pub(super) const CALLS: &[Call] = &[
     ("Workqueue::try_queue_on", |s| match s.wq.try_queue_on(0, || ()) {
         Ok(handle) => s.told(&handle.join()),
         Err(error) => assert!(!s.is_open() && error.is_closed()),
+    }),
+    ("Workqueue::update_attrs", |s| {
+        let _ = s.wq.update_attrs(|attrs| attrs.affinity_strict = false);
     }),
     ("blocking", |_| cmwq::blocking(|| ())),
     ("control::listen", |_| {
