@@ -111,6 +111,9 @@ impl Workqueue {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     #[doc(alias = "queue_work")]
+    #[doc(alias = "spawn")]
+    #[doc(alias = "execute")]
+    #[doc(alias = "submit")]
     pub fn queue<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
