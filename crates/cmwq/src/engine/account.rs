@@ -15,7 +15,7 @@ use crate::os::sync::{Arc, AtomicU64, Ordering};
 
 mod oldest;
 
-use oldest::{Note, Oldest};
+use oldest::{Generation, Note, Oldest};
 
 /// See the module header.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl Room {
 #[repr(C, align(64))]
 struct Samples {
     next: AtomicU64,
-    /// By times in ns since `epoch`.
+    /// By times in µs since `epoch`.
     oldest: Oldest,
     every: u64,
     epoch: Instant,
@@ -189,6 +189,10 @@ struct Samples {
 struct Sample {
     since: Instant,
     note: Note,
+}
+
+fn whose() -> Generation {
+    Generation::of(generation::current())
 }
 
 impl Samples {
@@ -208,30 +212,30 @@ impl Samples {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         turn.is_multiple_of(self.every).then(|| {
             let since = Instant::now();
-            Sample { since, note: self.oldest.enter(self.stamp(since)) }
+            Sample { since, note: self.oldest.enter(whose(), self.stamp(since)) }
         })
     }
 
     fn stamp(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.epoch).as_nanos();
+        let since = at.saturating_duration_since(self.epoch).as_micros();
         u64::try_from(since).unwrap_or(u64::MAX).max(1)
     }
 
     /// The closure begins. Returns the time.
     fn waited(&self, sample: &Sample) -> Instant {
         let now = Instant::now();
-        self.oldest.begun(sample.note, self.stamp(sample.since));
+        self.oldest.begun(whose(), sample.note, self.stamp(sample.since));
         self.waiting.add(now.saturating_duration_since(sample.since));
         now
     }
 
     fn forget(&self, sample: &Sample) {
-        self.oldest.left(sample.note);
+        self.oldest.left(whose(), sample.note);
     }
 
     fn oldest(&self) -> Option<Duration> {
-        let oldest = self.oldest.since()?;
-        Some(Duration::from_nanos(self.stamp(Instant::now()).saturating_sub(oldest)))
+        let oldest = self.oldest.since(whose())?;
+        Some(Duration::from_micros(self.stamp(Instant::now()).saturating_sub(oldest)))
     }
 
     fn times(&self) -> Times {
@@ -307,7 +311,8 @@ mod tests {
             ticket.run(|| ());
         }
         let waited = queued.elapsed();
-        assert!(account.oldest().expect("32 wait") >= waited);
+        // It is rounded.
+        assert!(account.oldest().expect("32 wait") + Duration::from_micros(1) >= waited);
         for ticket in others {
             ticket.run(|| ());
         }

@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::items", items),
     ("fork::handles", handles),
     ("fork::scope", scope),
+    ("fork::oldest", oldest),
     ("fork::settings", settings),
     ("fork::timers", timers),
     ("fork::inside", inside),
@@ -134,6 +135,31 @@ fn handles() {
     [running, joined_later, timed, awaited].into_iter().for_each(joined);
     assert!(armed.cancel().is_none());
     flushing.wait();
+}
+
+#[test]
+fn what_waits_in_the_parent_has_not_waited_in_the_child() {
+    Stage::new("fork::oldest").play();
+}
+
+/// With more of them than are known one by one.
+fn oldest() {
+    let wq = Workqueue::builder("sampled").ordered().sample_times(1).build().unwrap();
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let running = occupy(&wq, &gate);
+    let waiting: Vec<_> = (0..40).map(|_| wq.queue(|| ())).collect();
+    assert!(wq.stats().oldest.is_some());
+    let status = sys::fork(|| {
+        assert_eq!(wq.stats().oldest, None);
+        joined(wq.queue(|| ()));
+        assert_eq!(wq.stats().oldest, None);
+    });
+    assert_eq!(status, 0);
+    gate.open();
+    joined(running);
+    waiting.into_iter().for_each(joined);
+    assert_eq!(wq.stats().oldest, None);
 }
 
 #[test]
