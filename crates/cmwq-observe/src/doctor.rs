@@ -51,6 +51,13 @@ pub struct Diagnosis {
 }
 
 /// Who chose the source of detection.
+///
+/// ```standalone_crate
+/// use cmwq_observe::doctor::ChosenBy;
+/// cmwq::Config::builder().detect(cmwq::Detect::Tick).install()?;
+/// assert_eq!(cmwq_observe::diagnose()?.chosen_by, ChosenBy::Program);
+/// # Ok::<(), cmwq::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChosenBy {
@@ -58,6 +65,8 @@ pub enum ChosenBy {
     Trying,
     /// Whoever set `CMWQ_DETECT`.
     Environment,
+    /// The program, by [`Config::detect`](cmwq::Config::detect).
+    Program,
 }
 
 /// Looks at the machine and at the running library.
@@ -78,6 +87,11 @@ pub enum ChosenBy {
 /// ```
 pub fn diagnose() -> Result<Diagnosis, Error> {
     let facts = Facts::find()?;
+    let chosen_by = match (facts.is_asked_for, facts.program_asks) {
+        (_, true) => ChosenBy::Program,
+        (true, _) => ChosenBy::Environment,
+        (false, _) => ChosenBy::Trying,
+    };
     let confinement = Confinement::read();
     let limits = Limits::read(facts.task_limit);
     let sources = sources::judge(&facts.probes, &confinement);
@@ -97,7 +111,7 @@ pub fn diagnose() -> Result<Diagnosis, Error> {
         confinement,
         sources,
         detect: facts.detect,
-        chosen_by: if facts.is_asked_for { ChosenBy::Environment } else { ChosenBy::Trying },
+        chosen_by,
         limits,
         degradations,
         settings: facts.settings,

@@ -11,6 +11,7 @@ mod spawner;
 mod task;
 
 pub use carry::carry;
+pub use cmwq::Refused;
 pub use handle::{AbortHandle, AbortOnDropHandle, JoinHandle};
-pub use refused::{Refused, TrySpawnError};
+pub use refused::TrySpawnError;
 pub use spawner::{Permit, Spawner, block_in_place, spawn_blocking, spawner};

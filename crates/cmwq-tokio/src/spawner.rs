@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use cmwq::{Waiting, Workqueue};
+use cmwq::{Refused, Waiting, Workqueue};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::context::Context;
 use crate::handle::JoinHandle;
-use crate::refused::{Refused, TrySpawnError};
+use crate::refused::TrySpawnError;
 use crate::task::{Job, Run, Task};
 
 /// The name of the process-wide queue, as `cmwq top` shows it.
@@ -158,7 +158,7 @@ impl Spawner {
     /// As [`spawn_blocking`](Self::spawn_blocking), if there is a place. Never waits.
     ///
     /// # Errors
-    /// The closure, and whether there is no place or the queue is closed.
+    /// The closure, and whether there is no place, or the queue is closed or being drained.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -181,7 +181,7 @@ impl Spawner {
                 Ok(JoinHandle::new(task))
             }
             Err(error) => {
-                let why = if error.is_full() { Refused::Full } else { Refused::Closed };
+                let why = error.why();
                 let job = task.take_job().expect("what was not queued has not begun");
                 Err(TrySpawnError { func: job.func, why })
             }
@@ -193,9 +193,9 @@ impl Spawner {
     /// nothing, and loses its turn. With a `max_queued` of 0 it waits for ever.
     ///
     /// # Errors
-    /// [`Refused::Closed`], if the queue is closed, being drained, or shut down. Whoever waits is
-    /// told at once if [`close`](Self::close) is called, and when it is his turn if somebody else
-    /// closes the queue, such as another spawner.
+    /// [`Refused::Closed`], [`Refused::Draining`] or [`Refused::ShutDown`]. Whoever waits is told at
+    /// once if [`close`](Self::close) is called, and when it is his turn if somebody else closes the
+    /// queue, such as another spawner.
     pub async fn reserve(&self) -> Result<Permit, Refused> {
         self.check_open()?;
         let place = match &self.0.room {
@@ -229,7 +229,7 @@ impl Spawner {
 
     /// Whether the queue takes closures from the caller, whoever has closed it.
     fn check_open(&self) -> Result<(), Refused> {
-        if cmwq::raw::lets_in(self.queue()) { Ok(()) } else { Err(Refused::Closed) }
+        cmwq::raw::refusal(self.queue()).map_or(Ok(()), Err)
     }
 
     /// Waits until everything that was queued before this call has ended; see

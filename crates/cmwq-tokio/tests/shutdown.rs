@@ -28,11 +28,11 @@ async fn a_spawner_may_outlive_the_library() {
             let late = spawner.spawn_blocking_on(|| 2, &Handle::current());
             late.abort();
             assert!(late.await.unwrap_err().is_cancelled());
-            assert_eq!(spawner.try_spawn_blocking(|| 2).unwrap_err().why(), Refused::Closed);
+            assert_eq!(spawner.try_spawn_blocking(|| 2).unwrap_err().why(), Refused::ShutDown);
             // More often than there are places.
             for _ in 0..5 {
-                assert_eq!(spawner.reserve().await.map(drop), Err(Refused::Closed));
-                assert_eq!(spawner.try_reserve().map(drop), Err(Refused::Closed));
+                assert_eq!(spawner.reserve().await.map(drop), Err(Refused::ShutDown));
+                assert_eq!(spawner.try_reserve().map(drop), Err(Refused::ShutDown));
             }
             spawner.flush().await;
             spawner.drain().await;

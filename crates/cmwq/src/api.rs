@@ -18,6 +18,7 @@ pub(crate) mod places;
 #[doc(hidden)]
 pub mod raw;
 pub(crate) mod rcu;
+pub(crate) mod refused;
 pub(crate) mod run;
 pub(crate) mod scope;
 pub(crate) mod set_param;

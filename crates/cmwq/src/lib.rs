@@ -140,6 +140,7 @@ pub use api::places::{
 #[doc(hidden)]
 pub use api::raw;
 pub use api::rcu::{GracePeriods, RcuFunc, RcuHead, RcuWork, rcu_read_lock, set_grace_periods};
+pub use api::refused::Refused;
 pub use api::scope::{Scope, ScopedJoinHandle};
 pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};

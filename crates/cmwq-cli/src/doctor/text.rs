@@ -39,6 +39,7 @@ pub(super) fn report(findings: &Findings, paint: Paint, columns: Option<usize>) 
 pub(super) fn chosen_by(chooser: ChosenBy) -> &'static str {
     match chooser {
         ChosenBy::Environment => "CMWQ_DETECT",
+        ChosenBy::Program => "program",
         _ => "trying",
     }
 }

@@ -42,8 +42,8 @@ macro_rules! stats {
 pub enum ReadError {
     /// It is not one of this library's.
     NotCmwq,
-    /// It is of another version of the layout.
-    NewerVersion {
+    /// It is of another version of the layout, an older or a newer one.
+    OtherVersion {
         /// The mapping's.
         theirs: u64,
         /// What this library reads.
@@ -64,7 +64,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotCmwq => write!(f, "its memfd named cmwq is not one of this library's"),
-            Self::NewerVersion { theirs, ours } => write!(
+            Self::OtherVersion { theirs, ours } => write!(
                 f,
                 "it shows its state in version {theirs} of the layout, and this program reads \
                  version {ours}: use the \

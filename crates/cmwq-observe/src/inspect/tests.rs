@@ -46,7 +46,7 @@ fn what_is_not_ours_is_told_apart() {
     assert_eq!(read(&words), Err(ReadError::NotCmwq));
     words[0].store(MAGIC, Ordering::Relaxed);
     words[1].store(VERSION + 1, Ordering::Relaxed);
-    assert_eq!(read(&words), Err(ReadError::NewerVersion { theirs: VERSION + 1, ours: VERSION }));
+    assert_eq!(read(&words), Err(ReadError::OtherVersion { theirs: VERSION + 1, ours: VERSION }));
     words[1].store(VERSION, Ordering::Relaxed);
     words[7].store(0, Ordering::Relaxed);
     assert_eq!(read(&words), Err(ReadError::NotReady));

@@ -40,7 +40,7 @@ impl<'a> Words<'a> {
             return Err(ReadError::NotCmwq);
         }
         if header.version != VERSION {
-            return Err(ReadError::NewerVersion { theirs: header.version, ours: VERSION });
+            return Err(ReadError::OtherVersion { theirs: header.version, ours: VERSION });
         }
         if header.is_ready != 1 {
             return Err(ReadError::NotReady);

@@ -134,7 +134,7 @@ fn a_closed_queue_has_none_and_says_so() {
         assert_eq!(within(waiting).await.unwrap(), Err(Refused::Closed));
         assert!(queue.try_reserve().unwrap_err().is_closed());
         let error = queue.try_spawn_blocking(|| ()).unwrap_err();
-        assert_eq!(error.to_string(), "the workqueue is being drained, closed or shut down");
+        assert_eq!(error.to_string(), "the workqueue was closed and refused the work item");
         assert!(within(place.spawn_blocking(|| ())).await.unwrap_err().is_cancelled());
     });
 }
@@ -185,8 +185,9 @@ fn flushing_and_draining_wait_for_what_was_queued() {
         let flushed = queue.flush();
         let drained = queue.drain();
         assert!(queue.spawn_blocking(|| ()).await.unwrap_err().is_cancelled());
-        assert!(queue.try_spawn_blocking(|| ()).unwrap_err().why().is_closed());
-        assert!(queue.try_reserve().unwrap_err().is_closed());
+        let why = queue.try_spawn_blocking(|| ()).unwrap_err().why();
+        assert!(why == Refused::Draining && !why.is_closed(), "{why}");
+        assert_eq!(queue.try_reserve().unwrap_err(), Refused::Draining);
         assert!(!flushed.is_over() && !drained.is_over());
         gate.open();
         within(flushed).await;

@@ -4,14 +4,15 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use cmwq_core::Closed;
 
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 
-/// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for.
-/// Dropping it waits for nothing, and undoes nothing.
+/// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for, also
+/// [with a time limit](Self::wait_timeout). Dropping it waits for nothing, and undoes nothing.
 ///
 /// While it lasts, a worker of the library's own sleeps in the caller's place. Where no thread is
 /// available for that, it lasts until one is; a queue that is [closed](Workqueue::close) lets
@@ -27,6 +28,31 @@ impl Waiting {
         if let Some(handle) = self.0 {
             // Refused after a shutdown: there is nothing left to wait for.
             let _ = handle.join();
+        }
+    }
+
+    /// As [`wait`](Self::wait), but gives up after `timeout` and returns what there is to wait for,
+    /// which goes on. [Zero only looks](JoinHandle::join_timeout); a time beyond what the clock can
+    /// show, such as [`Duration::MAX`], is no limit.
+    ///
+    /// # Errors
+    /// This, if it is not over yet: to wait for more, or to be dropped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let wq = cmwq::Workqueue::new("requests")?;
+    /// drop(wq.queue(|| println!("the last one")));
+    /// let closing = wq.close();
+    /// if closing.wait_timeout(Duration::from_secs(20)).is_err() {
+    ///     eprintln!("items are still running; they are left behind");
+    /// }
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn wait_timeout(self, timeout: Duration) -> Result<(), Self> {
+        match self.0.map(|handle| handle.join_timeout(timeout)) {
+            // As in `wait`, whatever came of it.
+            None | Some(Ok(_)) => Ok(()),
+            Some(Err(handle)) => Err(Self(Some(handle))),
         }
     }
 
@@ -119,6 +145,23 @@ impl Workqueue {
                 self.handle().drain();
             }
         })
+    }
+
+    /// Whether the queue takes nothing any more, but what its own items queue: it was
+    /// [closed](Self::close), or the library [shut down](crate::shutdown), which both are for good.
+    /// While it is [drained](Self::drain) it is not closed, and takes nothing either;
+    /// [`Refused`](crate::Refused) tells them apart.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let other = wq.clone();
+    /// drop(wq.close());
+    /// assert!(other.is_closed());
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.handle().closed().is_for(Closed::DESTROYING.and(Closed::SHUT))
     }
 
     /// Has one of the library's own workers do something that waits.

@@ -265,8 +265,10 @@ impl Builder {
     }
 
     /// How many closures may wait on the queue, queued and not yet begun: more are given back by
-    /// [`try_queue`](Workqueue::try_queue). [`queue`](Workqueue::queue) pays no attention to it:
-    /// what that queues counts, and may go beyond. 0 lets `try_queue` queue nothing.
+    /// [`try_queue`](Workqueue::try_queue) and [`try_queue_on`](Workqueue::try_queue_on). All other
+    /// calls pay no attention to it: what [`queue`](Workqueue::queue), [`run`](Workqueue::run),
+    /// [`scope`](Workqueue::scope) and [`IteratorOn`](crate::IteratorOn) queue counts, and may go
+    /// beyond. 0 lets `try_queue` queue nothing.
     ///
     /// Reusable items do not count, and are always taken: each is its program's memory already and
     /// waits at most once, so there are never more of them than the program has made. Closures with

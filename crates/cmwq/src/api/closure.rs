@@ -15,10 +15,12 @@ use std::time::Duration;
 
 use cmwq_core::WorkItem;
 
+use crate::api::refused::Refused;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::handle::Handle;
+use crate::engine::queueing;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::IS_MODEL;
 use crate::os::panic;
@@ -64,6 +66,7 @@ union Body<F, T> {
     job: ManuallyDrop<F>,
     value: ManuallyDrop<T>,
     panic: ManuallyDrop<Box<Thrown>>,
+    refused: Refused,
 }
 
 /// A panic's payload. It takes two words, and the body may have one.
@@ -73,7 +76,7 @@ struct Thrown(Box<dyn Any + Send>);
 pub(crate) enum Outcome<T> {
     Value(T),
     Panicked(Box<dyn Any + Send>),
-    Refused,
+    Refused(Refused),
 }
 
 /// Where the parts of a closure are, for those who do not know what it is.
@@ -205,13 +208,15 @@ unsafe extern "C" fn run<N, I: Item, F: Job<T>, T>(item: *mut WorkItem) {
 /// # Safety
 /// `item` must come from [`make`] with the same `F` and `T`, and be neither queued nor armed.
 pub(crate) unsafe fn refuse<I: Item, F: Job<T>, T>(item: NonNull<I>) {
+    // Before anything of the user's is dropped, which may be refused something, too.
+    let why = Refused::of(queueing::last_refusal());
     #[cfg(feature = "tracing")]
     drop(callers::leave(item.as_ptr().cast()));
     let run = Run::<I, F, T>(item.cast());
     // SAFETY: the first and only time: this is in the run's place.
     let (func, owner) = unsafe { run.take_job() }.split();
     guarded(|| drop(func));
-    run.deliver(Outcome::Refused, &owner);
+    run.deliver(Outcome::Refused(why), &owner);
     drop(owner);
 }
 
@@ -338,7 +343,11 @@ impl<T> Outcome<T> {
                 unsafe { (&raw mut (*body).panic).write(thrown) };
                 End::Panicked
             }
-            Self::Refused => End::Refused,
+            Self::Refused(why) => {
+                // SAFETY: the caller's promise.
+                unsafe { (&raw mut (*body).refused).write(why) };
+                End::Refused
+            }
         }
     }
 
@@ -354,7 +363,8 @@ impl<T> Outcome<T> {
                 let thrown = unsafe { body.cast::<Box<Thrown>>().read() };
                 Self::Panicked(thrown.0)
             }
-            End::Refused => Self::Refused,
+            // SAFETY: as above.
+            End::Refused => Self::Refused(unsafe { body.cast::<Refused>().read() }),
         }
     }
 
@@ -362,7 +372,7 @@ impl<T> Outcome<T> {
         match self {
             Self::Value(value) => Ok(value),
             Self::Panicked(payload) => Err(JoinError::panicked(payload)),
-            Self::Refused => Err(JoinError::refused()),
+            Self::Refused(why) => Err(JoinError::refused(why)),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::panic::resume_unwind;
 use crate::api::closure::{AbortOnDrop, JoinError};
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
-use crate::os::sync::Arc;
 use crate::os::sync::plain::{Receiver, Sender, channel};
+use crate::os::sync::{Arc, AtomicBool, Ordering};
 
 /// Runs a function for each item of an iterator, on a queue, as an extension of all iterators.
 ///
@@ -74,7 +74,8 @@ pub trait IteratorOn: Iterator + Sized {
     }
 
     /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
-    /// calls have ended. After a panic of one, no more are begun.
+    /// calls have ended. After a panic of one, no more are begun, and no more items are taken:
+    /// those that were taken by then are dropped.
     ///
     /// # Panics
     /// If `func` panicked, or the queue refused an item, being drained or closed; when everything
@@ -94,23 +95,29 @@ pub trait IteratorOn: Iterator + Sized {
         Self::Item: Send,
         F: Fn(Self::Item) + Sync,
     {
-        let func = &func;
+        let (func, has_failed) = (&func, &AtomicBool::new(false));
         wq.scope(|scope| {
             let (send, answers) = channel();
-            let mut room = ahead.max(1);
-            for item in self {
+            let (mut items, mut room) = (self, ahead.max(1));
+            loop {
                 if room == 0 {
-                    let answer: Answer<()> = wait_for(&answers);
-                    if answer.outcome.is_none() {
-                        break;
-                    }
+                    wait_for(&answers);
                     room += 1;
                 }
+                // ORDERING (all accesses): no pairing: what ran one after the other is ordered by
+                // its queue, and of what runs at the same time either may be first.
+                if has_failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let Some(item) = items.next() else { break };
                 room -= 1;
-                let ticket = Ticket::new(0, &send);
+                let call = Call { send: send.clone(), has_failed, is_well: false };
                 scope.queue_for::<F, _, _>(None, move || {
-                    func(item);
-                    ticket.answer(());
+                    let mut call = call;
+                    if !has_failed.load(Ordering::Relaxed) {
+                        func(item);
+                    }
+                    call.is_well = true;
                 });
             }
         });
@@ -237,6 +244,24 @@ fn more((least, most): (usize, Option<usize>), by: usize) -> (usize, Option<usiz
     (least.saturating_add(by), most.and_then(|most| most.checked_add(by)))
 }
 
+/// A call's duty to answer, and to say if it has failed: it panicked, or was refused.
+struct Call<'a> {
+    send: Sender<()>,
+    has_failed: &'a AtomicBool,
+    is_well: bool,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if !self.is_well {
+            // ORDERING: see `for_each_on`.
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        // Nobody may want to know any more.
+        let _ = self.send.send(());
+    }
+}
+
 /// What came of the item of that number. No outcome: it panicked, or was refused.
 struct Answer<T> {
     number: usize,
@@ -268,7 +293,7 @@ impl<T> Drop for Ticket<T> {
     }
 }
 
-fn wait_for<T>(answers: &Receiver<Answer<T>>) -> Answer<T> {
+fn wait_for<A>(answers: &Receiver<A>) -> A {
     answers
         .try_recv()
         .or_else(|_| current::blocking(|| answers.recv()))

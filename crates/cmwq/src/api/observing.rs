@@ -28,7 +28,8 @@ impl Workqueue {
         }
     }
 
-    /// How long sampled closures waited and ran. `None`: the queue was not built with
+    /// How long sampled closures waited and ran, since the queue was made; of the last minutes
+    /// [`Histogram::since`](crate::Histogram::since) tells. `None`: the queue was not built with
     /// [`sample_times`](crate::Builder::sample_times), which says why reusable items are not among
     /// them. Takes no lock, and copies some 4 KiB.
     #[must_use]

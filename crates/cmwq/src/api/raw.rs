@@ -40,6 +40,7 @@ pub use rcu::{
 pub use timers::{Arming, RawTimer, Running, When, arm as arm_timer, disarm as disarm_timer};
 
 use crate::api::closure::JoinHandle;
+use crate::api::refused::Refused;
 use crate::api::try_queue::TryQueueError;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
@@ -158,10 +159,12 @@ pub unsafe fn destroy(raw: NonNull<()>) -> Option<Workqueue> {
     handle.destroy().then(|| Workqueue::of_handle(handle))
 }
 
-/// Whether the queue takes items from outside: it is not being drained or destroyed.
+/// Why the queue takes nothing from the caller now; `None`: it does.
 #[must_use]
-pub fn lets_in(wq: &Workqueue) -> bool {
-    wq.handle().lets_in()
+pub fn refusal(wq: &Workqueue) -> Option<Refused> {
+    let (closed, lets_in) = (wq.handle().closed(), wq.handle().lets_in());
+    // It may be open again by now.
+    (!lets_in).then(|| Refused::of(closed))
 }
 
 /// What the C interface says: also a refused item counts as queued.

@@ -8,10 +8,12 @@ use std::ptr::NonNull;
 use cmwq_core::WorkItem;
 
 use crate::api::closure::JoinError;
+use crate::api::refused::Refused;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::engine::invoke;
 use crate::engine::own_event::OwnEvent;
+use crate::engine::queueing;
 use crate::engine::run_here::Ran;
 use crate::engine::watchdog::WaitFor;
 use crate::os::park::Event;
@@ -67,6 +69,16 @@ impl Workqueue {
     /// item, so no other one starts in its place while it blocks, its CPU time is not counted as
     /// the queue's, and tools do not list it among what workers run.
     ///
+    /// It blocks without a time limit, as [`join`](crate::JoinHandle::join) does: behind all that
+    /// waits on the queue, and while that is [frozen](crate::freeze). Where a backlog may be long,
+    /// or an answer is due, [`try_queue`](Self::try_queue) and
+    /// [`join_timeout`](crate::JoinHandle::join_timeout) have limits;
+    /// [`max_queued`](crate::Builder::max_queued) is none for this: it goes beyond. An item of a
+    /// queue that runs one at a time, an [ordered](crate::Builder::ordered) one, must not run
+    /// something on that queue, nor one of those that use up its `max_active`: each would wait for
+    /// the other. That is a deadlock, which the [watchdog](crate::watchdog) names where items wait
+    /// behind it.
+    ///
     /// KERNEL: none.
     ///
     /// # Errors
@@ -113,7 +125,7 @@ impl Workqueue {
         };
         let who = || format!("Workqueue::run of workqueue '{}'", self.name());
         if invoke::must_return(who, wait) == Ran::Refused {
-            return Err(JoinError::refused());
+            return Err(JoinError::refused(Refused::of(queueing::last_refusal())));
         }
         match this.body.into_inner() {
             Body::Returned(value) => Ok(value),

@@ -29,6 +29,7 @@ struct Books {
     unfinished: Countdown,
     all_done: Event,
     panicked: AtomicBool,
+    refused: AtomicBool,
     /// The process that is counted for.
     // ORDERING (all accesses): no pairing: it changes in a child, while that has one thread.
     generation: AtomicU32,
@@ -44,7 +45,7 @@ impl Books {
         self.generation.store(generation, Ordering::Relaxed);
         if self.unfinished.begin_anew() {
             // ORDERING: no pairing: as above.
-            self.panicked.store(true, Ordering::Relaxed);
+            self.refused.store(true, Ordering::Relaxed);
         }
     }
 
@@ -74,9 +75,10 @@ impl Workqueue {
     ///
     /// # Panics
     /// When all closures have finished: with the payload of `f`, if that panicked; else with the
-    /// message "a scoped work item panicked", if a closure panicked that was not joined, or was
-    /// refused since the queue is being drained, is closed or was shut down. What a closure
-    /// panicked with is told by [`ScopedJoinHandle::join`].
+    /// message "a scoped work item panicked", if a closure panicked that was not joined, or "a
+    /// scoped work item was refused", if one was since the queue is being drained, is closed or was
+    /// shut down. What a closure panicked with, and why it was refused, is told by
+    /// [`ScopedJoinHandle::join`].
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;
@@ -98,6 +100,7 @@ impl Workqueue {
             unfinished: Countdown::new(),
             all_done: Event::new(),
             panicked: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             generation: AtomicU32::new(generation::current()),
         });
         let scope =
@@ -113,6 +116,10 @@ impl Workqueue {
             // ORDERING: no pairing: ordered by `all_done`.
             Ok(_) if books.panicked.load(Ordering::Relaxed) => {
                 panic!("a scoped work item panicked")
+            }
+            // ORDERING: as above.
+            Ok(_) if books.refused.load(Ordering::Relaxed) => {
+                panic!("a scoped work item was refused")
             }
             Ok(value) => value,
         }
@@ -178,12 +185,15 @@ impl Owner for Ticket {
 
 impl Owner for Books {
     fn unjoined<T>(&self, outcome: Outcome<T>, _: Origin) {
-        let has_failed = !matches!(outcome, Outcome::Value(_));
+        let has_panicked = matches!(outcome, Outcome::Panicked(_));
+        if matches!(outcome, Outcome::Refused(_)) {
+            // ORDERING (both): no pairing: ordered by `one_done`, or by the scope's own thread.
+            self.refused.store(true, Ordering::Relaxed);
+        }
         // It may panic, and must not unwind into the worker; what it panics with may, too, and is
         // leaked.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(outcome))).map_err(mem::forget);
-        if has_failed || dropped.is_err() {
-            // ORDERING: no pairing: ordered by `one_done`, or by the scope's own thread.
+        if has_panicked || dropped.is_err() {
             self.panicked.store(true, Ordering::Relaxed);
         }
     }

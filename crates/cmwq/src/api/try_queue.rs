@@ -3,12 +3,13 @@
 use std::fmt;
 
 use crate::api::closure::{self, JoinHandle};
+use crate::api::refused::Refused;
 use crate::api::workqueue::Workqueue;
 
 /// A closure that [`Workqueue::try_queue`] did not queue, and why.
 pub struct TryQueueError<F> {
     func: F,
-    is_full: bool,
+    why: Refused,
 }
 
 impl<F> TryQueueError<F> {
@@ -17,34 +18,36 @@ impl<F> TryQueueError<F> {
         self.func
     }
 
+    /// Why it was not queued.
+    #[must_use]
+    pub fn why(&self) -> Refused {
+        self.why
+    }
+
     /// As many closures wait as [`Builder::max_queued`](crate::Builder::max_queued) allows: it may
     /// be tried again later.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.is_full
+        self.why.is_full()
     }
 
-    /// The queue is being drained, closed or shut down, and takes only what its own items queue.
+    /// The queue was closed or shut down, for good, and takes only what its own items queue. Not
+    /// while it is [drained](Refused::Draining): then it may be tried again later.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        !self.is_full
+        self.why.is_closed()
     }
 }
 
 impl<F> fmt::Display for TryQueueError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full {
-            "the workqueue has as many closures waiting as it may"
-        } else {
-            "the workqueue is being drained, closed or shut down"
-        })
+        self.why.fmt(f)
     }
 }
 
 impl<F> fmt::Debug for TryQueueError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = if self.is_full { "Full" } else { "Closed" };
-        f.debug_tuple("TryQueueError").field(&format_args!("{why}")).finish()
+        f.debug_tuple("TryQueueError").field(&self.why).finish()
     }
 }
 
@@ -52,19 +55,19 @@ impl<F> std::error::Error for TryQueueError<F> {}
 
 impl Workqueue {
     /// Queues a closure as [`queue`](Self::queue) does, unless as many wait as
-    /// [`Builder::max_queued`](crate::Builder::max_queued) allows, or the queue is closed. Never
-    /// waits.
+    /// [`Builder::max_queued`](crate::Builder::max_queued) allows, or the queue is being drained or
+    /// was closed. Never waits.
     ///
     /// # Errors
-    /// The closure, and which of the two it was. If the queue is being closed in the same moment,
-    /// the handle may be [refused](crate::JoinError::is_refused) instead.
+    /// The closure, and [which](Refused) of these it was. If the queue is being closed in the same
+    /// moment, the handle may be [refused](crate::JoinError::is_refused) instead.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("uploads").max_queued(1000).build()?;
     /// match wq.try_queue(|| "sent") {
     ///     Ok(handle) => assert_eq!(handle.join().unwrap(), "sent"),
-    ///     Err(error) if error.is_full() => println!("later: {}", (error.into_inner())()),
-    ///     Err(error) => panic!("{error}"),
+    ///     Err(error) if error.is_closed() => println!("not any more: {error}"),
+    ///     Err(error) => println!("here, then: {}", (error.into_inner())()),
     /// }
     /// # Ok::<(), cmwq::Error>(())
     /// ```
@@ -99,7 +102,7 @@ impl Workqueue {
         T: Send + 'static,
     {
         if !self.handle().lets_in() {
-            return Err(TryQueueError { func, is_full: false });
+            return Err(TryQueueError { func, why: Refused::of(self.handle().closed()) });
         }
         let Some(account) = self.handle().account() else {
             return Ok(closure::queue::<N, F, T>(self.handle(), cpu, func));
@@ -108,7 +111,7 @@ impl Workqueue {
             Some(ticket) => {
                 Ok(closure::queue::<N, _, T>(self.handle(), cpu, move || ticket.run(func)))
             }
-            None => Err(TryQueueError { func, is_full: true }),
+            None => Err(TryQueueError { func, why: Refused::Full }),
         }
     }
 

@@ -90,7 +90,7 @@ impl Workqueue {
     /// A queue that is being [drained](Self::drain), is [closed](Self::close) or was [shut
     /// down](crate::shutdown) refuses the closure, unless one of the queue's own items queues it:
     /// the closure is dropped, on the calling thread, and the handle [says
-    /// so](crate::JoinError::is_refused).
+    /// so](crate::JoinError::is_refused), and [why](crate::JoinError::why).
     ///
     /// The backlog has no limit but memory: a closure takes 64 bytes or, if it captures or returns
     /// more than a word, as much more. [`try_queue`](Self::try_queue) refuses beyond
@@ -111,6 +111,9 @@ impl Workqueue {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     #[doc(alias = "queue_work")]
+    #[doc(alias = "spawn")]
+    #[doc(alias = "execute")]
+    #[doc(alias = "submit")]
     pub fn queue<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -367,6 +370,11 @@ impl Workqueue {
     /// Changes where and how the queue's workers run, while it is used. Unbound and ordered queues
     /// only.
     ///
+    /// These replace *all* attributes that the queue has. So those that begin with
+    /// [`Attrs::new`], which has niceness 0, also end the niceness of a
+    /// [high-priority](Builder::highpri) queue. To change some, begin with [`attrs`](Self::attrs),
+    /// or use [`update_attrs`](Self::update_attrs).
+    ///
     /// What is queued from now on is served by the new workers; what was queued before is still
     /// served by the old ones, as is an item that is queued again while it runs, for as long as
     /// that goes on. Nothing is lost, `max_active` holds for both together, and an ordered queue
@@ -392,6 +400,38 @@ impl Workqueue {
     /// ```
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: &Attrs) -> Result<(), Error> {
+        self.check_new_attrs(attrs)?;
+        self.handle.apply_attrs(attrs.clone());
+        Ok(())
+    }
+
+    /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all: `what`
+    /// changes a copy of those that the queue has. If somebody else changes them at the same time,
+    /// it is called again, with the new ones, so that no change is lost.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// ```
+    /// use cmwq::CpuSet;
+    /// let wq = cmwq::Workqueue::builder("urgent").unbound().highpri().build()?;
+    /// wq.update_attrs(|attrs| attrs.cpumask = Some(CpuSet::single(0)))?;
+    /// assert_eq!(wq.attrs().nice, -20, "as before");
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn update_attrs(&self, mut what: impl FnMut(&mut Attrs)) -> Result<(), Error> {
+        loop {
+            let before = self.attrs();
+            let mut attrs = before.clone();
+            what(&mut attrs);
+            self.check_new_attrs(&attrs)?;
+            if self.handle.replace_attrs(&before, attrs) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_new_attrs(&self, attrs: &Attrs) -> Result<(), Error> {
         let wq = &self.handle;
         if !wq.spec.kind.is_replaceable() {
             return Err(Error::invalid(format!(
@@ -402,18 +442,16 @@ impl Workqueue {
         if wq.is_going() {
             return Err(Error::unavailable(format!("workqueue '{}' is closed", wq.name)));
         }
-        check_attrs(wq.runtime, &wq.name, attrs, wq.spec.default_priority())?;
-        wq.apply_attrs(attrs.clone());
-        Ok(())
+        check_attrs(wq.runtime, &wq.name, attrs, wq.spec.default_priority())
     }
 
     /// Waits until everything that was queued before this call has finished. Not for what is queued
     /// meanwhile, so it returns under continuous load; not for armed timers. All that the items did
     /// is visible.
     ///
-    /// Blocks without a time limit; [`flush_async`](Self::flush_async) is a future, which a program
-    /// can await with one. A [frozen](crate::freeze) queue with items that have not begun is waited
-    /// for until it is thawed.
+    /// Blocks without a time limit; [`flush_async`](Self::flush_async) can be awaited with one, or
+    /// [waited for](crate::Waiting::wait_timeout). A [frozen](crate::freeze) queue with items that
+    /// have not begun is waited for until it is thawed.
     ///
     /// Called from a work function of another queue it counts as blocking at once. From one of its
     /// own items it would wait for itself: that is logged, and it returns at once.

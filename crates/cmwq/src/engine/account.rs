@@ -13,6 +13,10 @@ use crate::engine::histogram::{Recorder, Times};
 use crate::os::generation;
 use crate::os::sync::{Arc, AtomicU64, Ordering};
 
+mod oldest;
+
+use oldest::{Generation, Note, Oldest};
+
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -166,17 +170,16 @@ impl Room {
 
 // ---- samples
 
-/// LIMIT: sampled closures whose waiting time is known while they wait; of more, the first ones.
-const NR_SLOTS: usize = 16;
-
-/// Times of every `every`-th closure.
+/// Times of every `every`-th closure. What those that wait write is beside `next`, which each
+/// closure writes.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Samples {
-    every: u64,
     next: AtomicU64,
+    /// By times in µs since `epoch`.
+    oldest: Oldest,
+    every: u64,
     epoch: Instant,
-    /// When the closures that wait were queued, in ns since `epoch`; 0: an empty slot.
-    slots: [AtomicU64; NR_SLOTS],
     waiting: Recorder,
     running: Recorder,
 }
@@ -185,57 +188,54 @@ struct Samples {
 #[derive(Debug)]
 struct Sample {
     since: Instant,
-    slot: Option<usize>,
+    note: Note,
+}
+
+fn whose() -> Generation {
+    Generation::of(generation::current())
 }
 
 impl Samples {
     fn new(every: u32) -> Self {
         Self {
-            every: every.into(),
             next: AtomicU64::new(0),
+            oldest: Oldest::new(),
+            every: every.into(),
             epoch: Instant::now(),
-            slots: std::array::from_fn(|_| AtomicU64::new(0)),
             waiting: Recorder::new(),
             running: Recorder::new(),
         }
     }
 
     fn begin(&self) -> Option<Sample> {
-        // ORDERING (all of this type): no pairing: for people.
+        // ORDERING: no pairing: a number.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         turn.is_multiple_of(self.every).then(|| {
             let since = Instant::now();
-            let stamp = self.stamp(since);
-            let take = |slot: &AtomicU64| {
-                slot.compare_exchange(0, stamp, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            };
-            Sample { since, slot: self.slots.iter().position(take) }
+            Sample { since, note: self.oldest.enter(whose(), self.stamp(since)) }
         })
     }
 
     fn stamp(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.epoch).as_nanos();
+        let since = at.saturating_duration_since(self.epoch).as_micros();
         u64::try_from(since).unwrap_or(u64::MAX).max(1)
     }
 
     /// The closure begins. Returns the time.
     fn waited(&self, sample: &Sample) -> Instant {
         let now = Instant::now();
-        self.forget(sample);
+        self.oldest.begun(whose(), sample.note, self.stamp(sample.since));
         self.waiting.add(now.saturating_duration_since(sample.since));
         now
     }
 
     fn forget(&self, sample: &Sample) {
-        if let Some(slot) = sample.slot {
-            self.slots[slot].store(0, Ordering::Relaxed);
-        }
+        self.oldest.left(whose(), sample.note);
     }
 
     fn oldest(&self) -> Option<Duration> {
-        let stamps = self.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
-        let oldest = stamps.filter(|&stamp| stamp != 0).min()?;
-        Some(Duration::from_nanos(self.stamp(Instant::now()).saturating_sub(oldest)))
+        let oldest = self.oldest.since(whose())?;
+        Some(Duration::from_micros(self.stamp(Instant::now()).saturating_sub(oldest)))
     }
 
     fn times(&self) -> Times {
@@ -300,14 +300,23 @@ mod tests {
         assert_eq!(account.times().unwrap().running.count(), 4);
     }
 
+    /// More than can be known by their own times.
     #[test]
-    fn more_that_wait_than_there_are_slots_are_timed_all_the_same() {
+    fn of_many_that_wait_the_oldest_is_told_and_all_are_timed() {
         let account = Account::new(None, 1).unwrap();
-        let tickets: Vec<_> = (0..3 * NR_SLOTS).map(|_| account.enter()).collect();
-        for ticket in tickets {
+        let mut tickets: Vec<_> = (0..16).map(|_| account.enter()).collect();
+        let others: Vec<_> = (0..32).map(|_| account.enter()).collect();
+        let queued = Instant::now();
+        for ticket in tickets.drain(..) {
             ticket.run(|| ());
         }
-        assert_eq!(account.times().unwrap().waiting.count(), 3 * NR_SLOTS as u64);
+        let waited = queued.elapsed();
+        // It is rounded.
+        assert!(account.oldest().expect("32 wait") + Duration::from_micros(1) >= waited);
+        for ticket in others {
+            ticket.run(|| ());
+        }
+        assert_eq!(account.times().unwrap().waiting.count(), 48);
         assert_eq!(account.oldest(), None);
     }
 }

@@ -168,6 +168,9 @@ impl BhContexts {
             let state = &mut threads[cpu as usize];
             if *state == State::Gone || *state == State::Missing {
                 *state = self.start(runtime, cpu);
+                // The one before may have left behind what this one was called for: it has to look
+                // all the same, so as to leave.
+                self.cpus[cpu as usize].parker.unpark(park::WAKE);
             }
             // The service does not try again, or not for long.
             if *state != State::Missing {
@@ -233,4 +236,38 @@ impl BhContext {
 /// The name of a context's thread.
 pub(crate) fn thread_name(cpu: u32) -> String {
     format!("cmwq/bh:{cpu}")
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use std::thread::yield_now;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::engine::process::on_one_cpu;
+    use crate::engine::wq::{Kind, Spec};
+
+    /// Only a failing test waits so long.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[track_caller]
+    fn leaves(contexts: &BhContexts) {
+        let begin = Instant::now();
+        while lock(&contexts.threads)[0] != State::Gone {
+            assert!(begin.elapsed() < PATIENCE, "the context stays");
+            yield_now();
+        }
+    }
+
+    /// It was raised, and the one before did what it was raised for before it left.
+    #[test]
+    fn a_context_that_comes_back_to_nothing_leaves_again() {
+        let runtime = on_one_cpu();
+        let wq = runtime.new_wq("late", Spec::of(Kind::Bh)).expect("it is not shut down");
+        let _pool = wq.link(Some(0)).pool;
+        runtime.bh.stop();
+        leaves(&runtime.bh);
+        runtime.bh.come_back(runtime, 0);
+        leaves(&runtime.bh);
+    }
 }

@@ -8,7 +8,8 @@ use crate::os::sync::{AtomicU64, Ordering};
 /// Times of up to 3 ns have a bucket each, all others four per power of two.
 const NR_BUCKETS: usize = 252;
 
-/// Sampled times of a queue's closures; see [`Workqueue::times`](crate::Workqueue::times).
+/// Sampled times of a queue's closures since it was made; see
+/// [`Workqueue::times`](crate::Workqueue::times).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {
@@ -54,6 +55,31 @@ impl Histogram {
             sum >= wanted
         };
         self.buckets().find(end).map(|(longest, _)| longest)
+    }
+
+    /// Those times that were recorded since `before`, an earlier one of the same queue: what comes
+    /// of all since the queue was made hardly changes after a while.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::builder("timed").sample_times(1).build()?;
+    /// wq.queue(|| ()).join().unwrap();
+    /// let before = wq.times().expect("it was asked for");
+    /// wq.queue(|| ()).join().unwrap();
+    /// let now = wq.times().expect("it was asked for");
+    /// assert_eq!(now.waiting.since(&before.waiting).count(), 1);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let earlier = before.counts.iter().copied().chain(std::iter::repeat(0));
+        let counts = self.counts.iter().zip(earlier);
+        Self::of(counts.map(|(now, before)| now.saturating_sub(before)).collect())
+    }
+
+    fn of(mut counts: Vec<u64>) -> Self {
+        let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        counts.truncate(used);
+        Self { counts }
     }
 
     /// The buckets that are not empty, from the shortest: the longest time that belongs there, and
@@ -104,10 +130,7 @@ impl Recorder {
 
     pub(crate) fn read(&self) -> Histogram {
         // ORDERING: as above.
-        let mut counts: Vec<_> = self.0.iter().map(|n| n.load(Ordering::Relaxed)).collect();
-        let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-        counts.truncate(used);
-        Histogram { counts }
+        Histogram::of(self.0.iter().map(|n| n.load(Ordering::Relaxed)).collect())
     }
 }
 
@@ -148,5 +171,22 @@ mod tests {
         near(f64::NAN, 1);
         assert_eq!(times.buckets().map(|(_, count)| count).sum::<u64>(), 100);
         assert_eq!(times.clone(), times);
+    }
+
+    #[test]
+    fn what_came_since_is_the_difference() {
+        let recorder = Recorder::new();
+        let record = |micros| recorder.add(Duration::from_micros(micros));
+        let nothing = recorder.read();
+        [5, 5, 4000].into_iter().for_each(record);
+        let before = recorder.read();
+        assert_eq!(before.since(&nothing), before);
+        assert_eq!(before.since(&before), nothing, "and no bucket is left");
+        [5, 30, 30].into_iter().for_each(record);
+        let since = recorder.read().since(&before);
+        assert_eq!(since.count(), 3);
+        assert_eq!(since.buckets().map(|(_, count)| count).collect::<Vec<_>>(), [1, 2]);
+        assert!(since.quantile(1.0).unwrap() < Duration::from_micros(40), "4 ms were before");
+        assert_eq!(before.since(&recorder.read()), nothing, "the wrong way round");
     }
 }

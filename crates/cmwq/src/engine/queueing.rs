@@ -2,10 +2,11 @@
 //!
 //! Why: docs/decisions/expired-together.md
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use cmwq_core::delayed::{self, Hold};
-use cmwq_core::{Enqueued, Kick, WorkFn, WorkItem, WorkWord};
+use cmwq_core::{Closed, Enqueued, Kick, WorkFn, WorkItem, WorkWord};
 
 use crate::engine::caller_computes;
 use crate::engine::current;
@@ -16,6 +17,16 @@ use crate::os::notice::{self, Notice};
 use crate::os::sync::Ordering;
 use crate::record::symbol;
 use crate::record::trace;
+
+crate::os::sync::thread_local! {
+    static REFUSAL: Cell<Closed> = const { Cell::new(Closed::NOT) };
+}
+
+/// Why the last item was refused that the calling thread was about to queue, by hand or for a
+/// timer: for whoever has to tell that item's owner. Nothing, if its queue is open again by now.
+pub(crate) fn last_refusal() -> Closed {
+    REFUSAL.try_with(Cell::get).unwrap_or(Closed::NOT)
+}
 
 impl Wq {
     /// Whether the caller may queue here.
@@ -294,6 +305,8 @@ impl Wq {
     /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.
     #[cold]
     pub(crate) fn refuse(&self, item: &WorkItem) -> Queueing {
+        // A thread whose thread-locals are gone is not told why.
+        let _ = REFUSAL.try_with(|refusal| refusal.set(self.closed()));
         self.say_refused(item.func());
         item.release(item.word());
         Queueing::Refused

@@ -10,6 +10,7 @@ use std::io;
 
 use crate::detect::method::Detect;
 use crate::engine::params::Params;
+use crate::engine::params::early::lock_early;
 use crate::engine::params::settings::{self, Setting};
 use crate::engine::runtime::Runtime;
 use crate::os::error::Error;
@@ -28,6 +29,8 @@ pub struct Facts {
     pub detect: Detect,
     /// Somebody asked for that one.
     pub is_asked_for: bool,
+    /// It was the program, which has the last word.
+    pub program_asks: bool,
     /// The settings in force.
     pub settings: Vec<Setting>,
     /// What is wrong with settings in the environment.
@@ -48,6 +51,7 @@ impl Facts {
             probes: probe::run(),
             detect: runtime.detect,
             is_asked_for: runtime.params.detect.is_some(),
+            program_asks: lock_early().detect.is_some(),
             settings: settings::list(&runtime.params),
             complaints: Params::try_env().1,
             task_limit: topo::task_limit("/proc".as_ref(), "/".as_ref()),

@@ -41,7 +41,10 @@ pub struct Stats {
     /// [`max_active`](crate::Builder::max_active) allows.
     pub waiting_for_limit: u64,
     /// How long the oldest closure that waits has done so, among those whose times are recorded:
-    /// [`Builder::sample_times`](crate::Builder::sample_times). `None`: nothing of the sort waits.
+    /// [`Builder::sample_times`](crate::Builder::sample_times). Of a longer backlog, beyond 16 of
+    /// them, it is told by the one that began last, and may be too long by the time that lay
+    /// between the two; it may be too short where closures do not begin in the order in which they
+    /// were queued, as on a queue that many CPUs use. `None`: nothing of the sort waits.
     pub oldest: Option<Duration>,
 }
 

@@ -16,7 +16,7 @@ struct Inner {
 
 /// What kind of failure an [`Error`] is.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Flags, limits or names that do not go together; the message says which.
     InvalidInput,
@@ -93,6 +93,22 @@ impl fmt::Debug for Error {
 /// it twice. See [`Error::io_error`].
 impl std::error::Error for Error {}
 
+/// Of the same kind as what the operating system said, if it refused something, and else of the
+/// kind of this error; [`Unavailable`](ErrorKind::Unavailable) has no counterpart there. The error
+/// itself is inside (`get_ref`).
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match (error.io_error(), error.kind()) {
+            (Some(source), _) => source.kind(),
+            (None, ErrorKind::InvalidInput) => io::ErrorKind::InvalidInput,
+            (None, ErrorKind::AlreadyExists) => io::ErrorKind::AlreadyExists,
+            (None, ErrorKind::PermissionDenied) => io::ErrorKind::PermissionDenied,
+            (None, ErrorKind::ThreadCreation | ErrorKind::Unavailable) => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use std::error::Error as _;
@@ -112,5 +128,21 @@ mod tests {
         assert_eq!(text, format!("cannot create the service thread: {}", refused()));
         assert_eq!(error.io_error().and_then(io::Error::raw_os_error), Some(libc::EAGAIN));
         assert!(Error::invalid("no name").io_error().is_none());
+    }
+
+    #[test]
+    fn it_becomes_one_of_the_standard_library() {
+        let refused = io::Error::from_raw_os_error(libc::EAGAIN);
+        for (error, kind) in [
+            (Error::invalid("no name"), io::ErrorKind::InvalidInput),
+            (Error::exists("taken"), io::ErrorKind::AlreadyExists),
+            (Error::unavailable("too late"), io::ErrorKind::Other),
+            (Error::thread("no thread", refused), io::ErrorKind::WouldBlock),
+        ] {
+            let text = error.to_string();
+            let error = io::Error::from(error);
+            assert_eq!((error.kind(), error.to_string()), (kind, text));
+            assert!(error.get_ref().is_some_and(|inner| inner.is::<Error>()));
+        }
     }
 }

@@ -70,10 +70,54 @@ fn attributes_can_be_given_from_the_start() {
 }
 
 #[test]
+fn a_change_of_some_attributes_leaves_the_others() {
+    let wq = Workqueue::builder("urgent").unbound().highpri().build().unwrap();
+    let cpu = *sys::allowed_cpus().last().unwrap();
+    wq.update_attrs(|attrs| attrs.cpumask = Some(CpuSet::single(cpu))).unwrap();
+    assert_eq!(wq.attrs(), only(cpu).nice(-20), "it is urgent as before");
+    assert_eq!(joined(wq.queue(sys::current_cpu)), cpu);
+    wq.apply_attrs(&only(cpu)).unwrap();
+    assert_eq!(wq.attrs().nice, 0, "all of them are replaced");
+    let odd = wq.update_attrs(|attrs| attrs.nice = 20).unwrap_err();
+    assert_eq!(odd.kind(), ErrorKind::InvalidInput, "{odd}");
+    assert_eq!(wq.attrs(), only(cpu), "nothing has changed");
+    let other = wq.clone();
+    wq.close().wait();
+    let closed = other.update_attrs(|attrs| attrs.affinity_strict = true).unwrap_err();
+    assert_eq!(closed.kind(), ErrorKind::Unavailable, "{closed}");
+}
+
+/// Each thread finds what it has written last, though the other writes all the while.
+#[test]
+fn changes_at_the_same_time_are_not_lost() {
+    let wq = unbound("both");
+    let cpus = sys::allowed_cpus();
+    thread::scope(|s| {
+        let writer = s.spawn(|| {
+            for n in 0..300 {
+                let is_strict = n % 2 == 0;
+                wq.update_attrs(|attrs| attrs.affinity_strict = is_strict).unwrap();
+                assert_eq!(wq.attrs().affinity_strict, is_strict, "round {n}");
+            }
+        });
+        for n in 0.. {
+            let mask = CpuSet::single(cpus[n % cpus.len()]);
+            wq.update_attrs(|attrs| attrs.cpumask = Some(mask.clone())).unwrap();
+            assert_eq!(wq.attrs().cpumask, Some(mask), "round {n}");
+            if writer.is_finished() {
+                break;
+            }
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
 fn other_kinds_of_queue_refuse() {
     for wq in [percpu("bound"), managed("bound")] {
-        let refused = wq.apply_attrs(&Attrs::new()).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+        for refused in [wq.apply_attrs(&Attrs::new()), wq.update_attrs(|_| ())] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
     }
     let builder = || Workqueue::builder("bound");
     let mask = CpuSet::single(0);

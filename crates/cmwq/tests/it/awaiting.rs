@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{Attrs, ErrorKind, Workqueue};
+use cmwq::{Attrs, ErrorKind, Refused, Workqueue};
 
-use crate::support::wait::{Opened, block_on};
+use crate::support::wait::{Opened, PATIENCE, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, unbound, within};
 
 /// Queues an item that waits for the gate and then queues another one, and returns when it runs.
@@ -78,16 +78,39 @@ fn closing_does_not_wait_and_what_was_queued_runs() {
         chained(&wq, &gate, &runs);
         let others = [wq.clone(), wq.clone()];
         let late = wq.queue_delayed(|| (), Duration::from_millis(1));
+        assert!(!wq.is_closed());
         let closing = wq.close();
-        assert!(late.join().unwrap_err().is_refused(), "its timer expired");
+        assert_eq!(late.join().unwrap_err().why(), Some(Refused::Closed), "its timer expired");
         for wq in others {
-            assert!(wq.queue(|| ()).join().unwrap_err().is_refused());
-            assert!(wq.try_queue(|| ()).unwrap_err().is_closed());
+            assert!(wq.is_closed());
+            // Though it is being drained as well.
+            assert_eq!(wq.queue(|| ()).join().unwrap_err().why(), Some(Refused::Closed));
+            assert_eq!(wq.run(|| ()).unwrap_err().why(), Some(Refused::Closed));
+            let error = wq.try_queue(|| ()).unwrap_err();
+            assert!(error.is_closed() && error.why() == Refused::Closed, "{error}");
             let again = wq.close();
             assert!(!again.is_over() && !closing.is_over());
         }
         gate.open();
         within("closing", move || closing.wait());
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[test]
+fn a_wait_may_have_a_time_limit() {
+    for wq in every_kind("limited") {
+        let (gate, runs) = (Gate::new(), Arc::new(AtomicU32::new(0)));
+        let _opened = Opened(&gate);
+        chained(&wq, &gate, &runs);
+        let soon = Duration::from_millis(1);
+        let waits = [wq.flush_async(), wq.drain_async(), wq.close()];
+        let waits = waits.map(|wait| wait.wait_timeout(Duration::ZERO).expect_err("an item runs"));
+        let waits = waits.map(|wait| wait.wait_timeout(soon).expect_err("an item runs"));
+        gate.open();
+        for wait in waits {
+            wait.wait_timeout(PATIENCE).expect("it has ended");
+        }
         assert_eq!(runs.load(Ordering::SeqCst), 2);
     }
 }

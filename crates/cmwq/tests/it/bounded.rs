@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{Work, Workqueue};
+use cmwq::{Refused, Work, Workqueue};
 
 use crate::support::wait::Opened;
 use crate::support::{Gate, eventually, every_kind, joined, occupy, sys, within};
@@ -21,6 +21,7 @@ fn a_full_queue_gives_the_closure_back() {
     let text = String::from("given back");
     let error = wq.try_queue(move || text).expect_err("two wait");
     assert!(error.is_full() && !error.is_closed());
+    assert_eq!(error.why(), Refused::Full);
     assert_eq!(error.into_inner()(), "given back");
     // Whoever must not be refused is not, and counts.
     let third = wq.queue(|| 3);
@@ -90,9 +91,12 @@ fn a_queue_without_a_limit_takes_everything_and_a_closed_one_nothing() {
     // What is taken until then waits behind the first.
     eventually("the drainer waits", || wq.try_queue(|| 4).is_err());
     let error = wq.try_queue(|| 5).expect_err("it is drained");
-    assert!(error.is_closed() && !error.is_full());
-    assert_eq!(error.to_string(), "the workqueue is being drained, closed or shut down");
+    assert_eq!(error.why(), Refused::Draining);
+    assert!(!error.is_closed() && !error.is_full(), "it opens again");
+    assert!(error.to_string().contains("drained"), "{error}");
     assert_eq!(error.into_inner()(), 5);
+    assert_eq!(wq.queue(|| ()).join().unwrap_err().why(), Some(Refused::Draining));
+    assert!(!wq.is_closed());
     gate.open();
     joined(first);
     within("drain", move || drainer.join().unwrap());

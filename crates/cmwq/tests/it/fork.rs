@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use cmwq::raw::{self, Any, Delay, RawDelayed, WorkItem};
-use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
+use cmwq::{Attrs, DelayedWork, RcuWork, Refused, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::{Opened, PATIENCE, block_on};
@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::items", items),
     ("fork::handles", handles),
     ("fork::scope", scope),
+    ("fork::oldest", oldest),
     ("fork::settings", settings),
     ("fork::timers", timers),
     ("fork::in_transit", in_transit),
@@ -126,6 +127,7 @@ fn handles() {
         for handle in lost {
             assert!(handle.is_finished());
             let error = handle.join().unwrap_err();
+            assert_eq!(error.why(), Some(Refused::Forked));
             assert!(error.is_refused() && error.to_string().contains("forked"), "{error}");
         }
         assert!(timed.join_timeout(FAR).unwrap().unwrap_err().is_refused());
@@ -140,6 +142,31 @@ fn handles() {
     [running, joined_later, timed, awaited].into_iter().for_each(joined);
     assert!(armed.cancel().is_none());
     flushing.wait();
+}
+
+#[test]
+fn what_waits_in_the_parent_has_not_waited_in_the_child() {
+    Stage::new("fork::oldest").play();
+}
+
+/// With more of them than are known one by one.
+fn oldest() {
+    let wq = Workqueue::builder("sampled").ordered().sample_times(1).build().unwrap();
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let running = occupy(&wq, &gate);
+    let waiting: Vec<_> = (0..40).map(|_| wq.queue(|| ())).collect();
+    assert!(wq.stats().oldest.is_some());
+    let status = sys::fork(|| {
+        assert_eq!(wq.stats().oldest, None);
+        joined(wq.queue(|| ()));
+        assert_eq!(wq.stats().oldest, None);
+    });
+    assert_eq!(status, 0);
+    gate.open();
+    joined(running);
+    waiting.into_iter().for_each(joined);
+    assert_eq!(wq.stats().oldest, None);
 }
 
 #[test]
@@ -264,10 +291,11 @@ fn in_transit() {
         // As a thread does that has not come to a queue with it.
         assert!(!item.claim().is_pending());
         let takes: [&dyn Fn() -> bool; 4] = [
-            // SAFETY: as above, here and below.
+            // SAFETY: as above.
             &|| unsafe { !raw::cancel_sync(any) },
             &|| !flush() && raw::busy(item) == (false, false),
             &|| queue(Duration::from_millis(1)),
+            // SAFETY: as above.
             &|| unsafe { !raw::disable(any) && raw::enable(any) },
         ];
         for take in takes {

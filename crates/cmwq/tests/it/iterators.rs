@@ -138,6 +138,35 @@ fn panics_come_out_where_the_result_would() {
     }
 }
 
+/// Those that were queued by then are not begun either, and the source is left alone.
+#[test]
+fn after_a_panic_nothing_is_begun_however_far_ahead() {
+    let wq = Workqueue::builder("one by one").ordered().build().unwrap();
+    for ahead in [1, 8, 100] {
+        let (taken, runs) = (AtomicU32::new(0), AtomicU32::new(0));
+        let all_queued = Gate::new();
+        let source = (0..1000_u32).inspect(|n| {
+            taken.fetch_add(1, Ordering::SeqCst);
+            if *n + 1 == ahead {
+                all_queued.open();
+            }
+        });
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            source.for_each_on(&wq, ahead as usize, |n| {
+                all_queued.pass();
+                runs.fetch_add(1, Ordering::SeqCst);
+                if n == 3 {
+                    resume_unwind(Box::new("the third"));
+                }
+            });
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(runs.load(Ordering::SeqCst), 4, "{ahead} ahead: some were begun after it");
+        let taken = taken.load(Ordering::SeqCst);
+        assert!(taken <= 4 + ahead, "{ahead} ahead: {taken} were taken");
+    }
+}
+
 #[test]
 fn a_closed_queue_is_told() {
     let wq = managed("closed");
@@ -150,10 +179,13 @@ fn a_closed_queue_is_told() {
         let outcome =
             catch_unwind(AssertUnwindSafe(|| (0..9).map_unordered_on(&other, ahead, |n| n).next()));
         assert!(outcome.is_err());
+        let mut taken = 0;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            (0..9).for_each_on(&other, ahead, |_| unreachable!("it is closed"));
+            let source = (0..9).inspect(|_| taken += 1);
+            source.for_each_on(&other, ahead, |_| unreachable!("it is closed"));
         }));
         assert!(outcome.is_err());
+        assert_eq!(taken, 1, "it is refused at once");
     }
 }
 

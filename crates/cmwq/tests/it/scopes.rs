@@ -109,6 +109,21 @@ fn an_unjoined_panic_is_the_scopes_whenever_the_handle_goes() {
 }
 
 #[test]
+fn what_was_only_refused_has_not_panicked() {
+    let wq = managed("refusing scope");
+    let other = wq.clone();
+    let closing = wq.close();
+    let says = |what: &dyn Fn()| {
+        *catch_unwind(AssertUnwindSafe(what)).unwrap_err().downcast::<&str>().unwrap()
+    };
+    let refused = || other.scope(|s| drop(s.queue(|| unreachable!("it is closed"))));
+    assert_eq!(says(&refused), "a scoped work item was refused");
+    let panicked = || managed("panics").scope(|s| drop(s.queue(|| panic_with("expected"))));
+    assert_eq!(says(&panicked), "a scoped work item panicked");
+    within("closing", || closing.wait());
+}
+
+#[test]
 fn a_panic_of_the_scope_itself_waits_for_its_items() {
     let wq = managed("panicking scope");
     let gate = Gate::new();

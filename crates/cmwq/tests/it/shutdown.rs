@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{Config, DelayedWork, ErrorKind, Work, Workqueue, shutdown};
+use cmwq::{Config, DelayedWork, ErrorKind, Refused, Work, Workqueue, shutdown};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE, within};
@@ -57,8 +57,11 @@ fn all() {
     // Nothing works any more, nothing hangs, nothing is lost silently.
     let work = Work::new(|| unreachable!("nobody runs it"));
     for wq in &queues {
-        assert!(wq.queue(|| ()).join().unwrap_err().is_refused());
-        assert!(wq.queue_delayed(|| (), Duration::from_secs(1)).join().unwrap_err().is_refused());
+        let late = wq.queue_delayed(|| (), Duration::from_secs(1));
+        for error in [wq.queue(|| ()), late].map(|handle| handle.join().unwrap_err()) {
+            assert_eq!(error.why(), Some(Refused::ShutDown));
+        }
+        assert!(wq.is_closed());
         wq.queue_work(&work);
         assert!(!work.is_pending() && !work.flush() && !work.cancel_sync());
         wq.flush();
@@ -122,7 +125,8 @@ fn timers() {
     assert!(wq.queue_delayed_work(&deferrable, far));
     let closure = wq.queue_delayed(|| (), far);
     shutdown(PATIENCE).unwrap();
-    assert!(closure.join().unwrap_err().is_refused(), "whoever waits is told");
+    let error = closure.join().unwrap_err();
+    assert_eq!(error.why(), Some(Refused::ShutDown), "whoever waits is told");
     assert!(!work.is_pending() && !deferrable.is_pending());
     wq.queue_delayed_work(&work, far);
     assert!(!work.is_pending() && !work.cancel_sync());

@@ -22,6 +22,7 @@ pub(super) fn write(report: &mut Report, findings: &Findings) {
     }
     let why = match diagnosis.chosen_by {
         ChosenBy::Environment => "because CMWQ_DETECT says so",
+        ChosenBy::Program => "because the program says so",
         _ => "the best that works here (CMWQ_DETECT overrides)",
     };
     report.wrapped("  ", &format!("* in use: {}, {why}", diagnosis.detect));

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use cmwq_core::WorkItem;
 
 use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Owner, Packet, Shape, State};
+use crate::api::refused::Refused;
 use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
@@ -287,7 +288,7 @@ impl<T> JoinHandle<T> {
     #[cold]
     fn give_up(&mut self) -> Result<T, JoinError> {
         self.closure = None;
-        Err(JoinError::forked())
+        Err(JoinError::refused(Refused::Forked))
     }
 
     fn take(&mut self) -> Result<T, JoinError> {

@@ -3,19 +3,13 @@
 use std::any::Any;
 use std::fmt;
 
+use crate::api::refused::Refused;
 use crate::os::panic;
 use crate::os::sync::PlainMutex;
 use crate::os::sync::plain::PoisonError;
 
-/// What a closure's handle says, and a scoped closure's, if its queue did not take it.
-const REFUSED: &str =
-    "the workqueue was being drained, closed or shut down and refused the work item";
-
-/// The same, if it was queued before a fork.
-const FORKED: &str = "the work item was queued before this process was forked, by its parent";
-
 /// What stands in for a payload where there was no panic.
-struct Refused;
+struct NoPanic;
 
 /// The closure panicked, and this is what it panicked with; or its queue refused it.
 ///
@@ -29,8 +23,7 @@ enum Why {
         /// Payloads can be sent and not shared. Nobody locks it: it is only taken out.
         payload: PlainMutex<Box<dyn Any + Send>>,
     },
-    Refused,
-    Forked,
+    Refused(Refused),
 }
 
 impl JoinError {
@@ -39,19 +32,14 @@ impl JoinError {
         Self(Box::new(Why::Panicked { message, payload: PlainMutex::new(payload) }))
     }
 
-    pub(in crate::api) fn refused() -> Self {
-        Self(Box::new(Why::Refused))
-    }
-
-    pub(super) fn forked() -> Self {
-        Self(Box::new(Why::Forked))
+    pub(in crate::api) fn refused(why: Refused) -> Self {
+        Self(Box::new(Why::Refused(why)))
     }
 
     /// What a scoped closure's handle says.
     pub(crate) fn into_payload(self) -> Box<dyn Any + Send> {
         match *self.0 {
-            Why::Refused => Box::new(REFUSED),
-            Why::Forked => Box::new(FORKED),
+            Why::Refused(why) => Box::new(why.text()),
             Why::Panicked { .. } => self.into_panic(),
         }
     }
@@ -59,10 +47,29 @@ impl JoinError {
     /// Whether the closure does not run here: the queue was being drained, closed or shut down, and
     /// only what its own items queue is let in then (see
     /// [`Workqueue::drain`](crate::Workqueue::drain) and [`shutdown`](crate::shutdown)); or the
-    /// parent of this forked process had queued it, where it runs.
+    /// parent of this forked process had queued it, where it runs. [`why`](Self::why) tells these
+    /// apart.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        matches!(*self.0, Why::Refused | Why::Forked)
+        self.why().is_some()
+    }
+
+    /// Why the closure does not run here; never [`Refused::Full`]. `None`: it panicked.
+    ///
+    /// ```
+    /// use cmwq::Refused;
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// wq.clone().close().wait();
+    /// let error = wq.queue(|| ()).join().unwrap_err();
+    /// assert_eq!(error.why(), Some(Refused::Closed));
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn why(&self) -> Option<Refused> {
+        match *self.0 {
+            Why::Refused(why) => Some(why),
+            Why::Panicked { .. } => None,
+        }
     }
 
     /// Whether the closure panicked.
@@ -80,7 +87,7 @@ impl JoinError {
             Why::Panicked { payload, .. } => {
                 payload.into_inner().unwrap_or_else(PoisonError::into_inner)
             }
-            Why::Refused | Why::Forked => Box::new(Refused),
+            Why::Refused(_) => Box::new(NoPanic),
         }
     }
 
@@ -90,7 +97,7 @@ impl JoinError {
     pub fn message(&self) -> Option<&str> {
         match &*self.0 {
             Why::Panicked { message, .. } => message.as_deref(),
-            Why::Refused | Why::Forked => None,
+            Why::Refused(_) => None,
         }
     }
 }
@@ -102,8 +109,7 @@ impl fmt::Display for JoinError {
                 let message = message.as_deref().unwrap_or("(no message)");
                 write!(f, "the work item panicked: {message}")
             }
-            Why::Refused => f.write_str(REFUSED),
-            Why::Forked => f.write_str(FORKED),
+            Why::Refused(why) => why.fmt(f),
         }
     }
 }
@@ -112,8 +118,7 @@ impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             Why::Panicked { message, .. } => f.debug_tuple("JoinError").field(message).finish(),
-            Why::Refused => f.write_str("JoinError(Refused)"),
-            Why::Forked => f.write_str("JoinError(Forked)"),
+            Why::Refused(why) => f.debug_tuple("JoinError").field(why).finish(),
         }
     }
 }

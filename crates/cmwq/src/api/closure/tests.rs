@@ -300,7 +300,7 @@ impl Owner for Noting<'_> {
         self.0.note(match &outcome {
             Outcome::Value(_) => "value",
             Outcome::Panicked(_) => "panic",
-            Outcome::Refused => "refused",
+            Outcome::Refused(_) => "refused",
         });
     }
 }

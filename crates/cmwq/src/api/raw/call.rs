@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cmwq_core::{WorkFn, WorkItem};
 
-use super::{lets_in, must_return};
+use super::must_return;
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 use crate::engine::delayed::DelayedItem;
@@ -95,7 +95,7 @@ unsafe fn queue<F>(wq: &Workqueue, call: F, func: *const (), way: Way) -> Option
 where
     F: FnOnce() + Send + 'static,
 {
-    if !lets_in(wq) {
+    if !wq.handle().lets_in() {
         return None;
     }
     let (mut item, handle) = closure::make::<F, WorkItem, F, ()>(call);
@@ -123,7 +123,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     // Refused now rather than when its time has come, when nobody could be told.
-    if !lets_in(wq) {
+    if !wq.handle().lets_in() {
         return None;
     }
     let (mut item, handle) = closure::make::<F, DelayedItem, F, ()>(call);

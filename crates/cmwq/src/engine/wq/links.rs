@@ -210,7 +210,8 @@ impl Wq {
         self.change(|state| state.links().attrs = Some(attrs));
     }
 
-    /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all.
+    /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all. `what` is
+    /// called under WQ.
     pub(crate) fn update_attrs(&self, what: impl FnOnce(&mut Attrs)) {
         debug_assert!(self.is_replaceable());
         self.change(|state| {
@@ -218,6 +219,20 @@ impl Wq {
             what(&mut attrs);
             state.links().attrs = Some(attrs);
         });
+    }
+
+    /// As [`apply_attrs`](Self::apply_attrs), if they are `before`. `false`: somebody else has
+    /// changed them.
+    pub(crate) fn replace_attrs(&self, before: &Attrs, attrs: Attrs) -> bool {
+        debug_assert!(self.is_replaceable());
+        let mut are_before = false;
+        self.change(|state| {
+            are_before = self.attrs_in(state) == *before;
+            if are_before {
+                state.links().attrs = Some(attrs);
+            }
+        });
+        are_before
     }
 
     /// The process's CPUs, the default scope or the CPUs of unbound queues have changed. KERNEL:

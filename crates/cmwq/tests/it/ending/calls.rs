@@ -131,6 +131,7 @@ pub(super) const VALUES: &[&str] = &[
     "Mode",
     "PeriodicBuilder",
     "Refusal",
+    "Refused",
     "Report",
     "Sched",
     "ShutdownError",
@@ -371,6 +372,7 @@ pub(super) const CALLS: &[Call] = &[
         block_on(s.wq.flush_async());
     }),
     ("Waiting::wait", |s| s.wq.flush_async().wait()),
+    ("Waiting::wait_timeout", |s| s.wq.flush_async().wait_timeout(PATIENCE).unwrap()),
     ("WeakDelayedWork::upgrade", |s| assert!(s.delayed.downgrade().upgrade().is_some())),
     ("WeakWork::upgrade", |s| assert!(s.work.downgrade().upgrade().is_some())),
     ("Work::busy", |s| {
@@ -449,6 +451,7 @@ pub(super) const CALLS: &[Call] = &[
         s.wq.flush_work(&s.work);
         s.settled(&s.work);
     }),
+    ("Workqueue::is_closed", |s| assert_eq!(s.wq.is_closed(), !s.is_open())),
     ("Workqueue::is_congested", |s| {
         let _ = s.wq.is_congested(None);
     }),
@@ -521,6 +524,9 @@ pub(super) const CALLS: &[Call] = &[
     ("Workqueue::try_queue_on", |s| match s.wq.try_queue_on(0, || ()) {
         Ok(handle) => s.told(&handle.join()),
         Err(error) => assert!(!s.is_open() && error.is_closed()),
+    }),
+    ("Workqueue::update_attrs", |s| {
+        let _ = s.wq.update_attrs(|attrs| attrs.affinity_strict = false);
     }),
     ("blocking", |_| cmwq::blocking(|| ())),
     ("control::listen", |_| {
