@@ -261,7 +261,7 @@ impl Args {
             _ if self.null => Cut::At(0),
             Some(byte) => Cut::At(byte),
             // A line is an argument where its place is said, as for xargs.
-            None if template.has_holes() => Cut::At(b'\n'),
+            None if template.has_holes() => Cut::Lines,
             None => Cut::Blanks,
         };
         Ok(Source::Stream { stream: Stream::new(reader, cut), per_command })

@@ -80,6 +80,16 @@ fn arguments_are_parted_as_xargs_does() {
     check_code(&run(&["--no-such-option", "echo"], b"a"), 2);
 }
 
+/// An empty one in `rm -r /data/{}` would be everything.
+#[test]
+fn lines_are_arguments_as_for_xargs() {
+    let input = b"a\n\n  b c \n \t \n\t'd\n";
+    prints(&["-k", "--", "echo", "<{}>"], input, "<a>\n<b c >\n<'d>\n");
+    prints(&["-k", "-I", "X", "--", "echo", "<X>"], b"\na\n", "<a>\n");
+    prints(&["-k", "-d", "\\n", "--", "echo", "<{}>"], b"a\n\n b\n", "<a>\n<>\n< b>\n");
+    prints(&["-k", "-0", "--", "echo", "<{}>"], b"a\0\0 b\0", "<a>\n<>\n< b>\n");
+}
+
 #[test]
 fn arguments_come_from_files_and_lists() {
     let folder = tempfile::tempdir().unwrap();
