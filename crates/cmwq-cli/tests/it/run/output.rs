@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use super::{PATIENCE, command, eventually, prints, run, run_in};
+use super::{PATIENCE, command, eventually, printed, prints, run, run_in};
 use crate::support::check_code;
 
 /// As to a pipe.
@@ -90,6 +91,29 @@ fn a_line_that_has_no_end_is_printed_in_parts() {
     check_code(&child.wait_with_output().unwrap(), 0);
     assert!(has_come);
     assert!(all == [b"name\t", &vec![0; SIZE][..], b"end\n"].concat(), "one tag, one end");
+}
+
+/// What the commands say there is dropped, and nothing else.
+#[test]
+fn a_reader_of_standard_error_that_goes_ends_nothing() {
+    for how in [&[][..], &["-k"], &["--line-buffer"]] {
+        let script = "echo said {} >&2; echo {}";
+        let args = [how, &["--ordered", "sh", "-c", script, ":::", "a", "b", "c"]].concat();
+        let mut child = command(Path::new("/"), &args).spawn().unwrap();
+        drop(child.stderr.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), printed(&output)), (Some(0), "a\nb\nc\n"), "{how:?}");
+    }
+}
+
+/// As of `2>&1 | head`.
+#[test]
+fn a_reader_of_both_that_goes_ends_it() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(Path::new("/"), &["sh", "-c", "echo said >&2", ":::", "a"]);
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    drop(reader);
+    assert_eq!(command.status().unwrap().code(), Some(141));
 }
 
 /// Without the tags, which are ours.
