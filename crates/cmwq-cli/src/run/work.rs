@@ -131,6 +131,9 @@ pub(super) fn run(
             summary.done, summary.failed
         ));
     }
+    if let Some(signal) = work.ended_by() {
+        signals::end_by(signal);
+    }
     ExitCode::from(work.code())
 }
 
@@ -501,12 +504,20 @@ impl Work {
         self.changed.notify_all();
     }
 
+    /// The signal that says how it went.
+    fn ended_by(&self) -> Option<i32> {
+        let signal = self.signal.load(Relaxed);
+        let is_written = !self.sink.is_closed() && !self.is_output_lost.load(Relaxed);
+        (signal != 0 && is_written).then_some(signal.into())
+    }
+
     fn code(&self) -> u8 {
         match self.signal.load(Relaxed) {
             _ if self.sink.is_closed() => exit::OUTPUT_CLOSED,
             // Not what became of those that were ended for it.
             _ if self.is_output_lost.load(Relaxed) => exit::FAILED,
             0 => self.worst.load(Relaxed),
+            // Where we could not end by it.
             signal => 128 + signal,
         }
     }

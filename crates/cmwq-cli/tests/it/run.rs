@@ -10,11 +10,13 @@ mod terminal;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::support::{check_code, stderr};
@@ -38,6 +40,12 @@ fn run_in(folder: &Path, args: &[&str], input: &[u8]) -> Output {
 
 fn run(args: &[&str], input: &[u8]) -> Output {
     run_in(tempfile::tempdir().unwrap().path(), args, input)
+}
+
+/// What shells turn into 128 and its number.
+#[track_caller]
+fn check_signal(status: ExitStatus, signal: Signal) {
+    assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
 }
 
 fn printed(output: &Output) -> &str {
@@ -342,8 +350,7 @@ fn begun(folder: &TempDir) -> Child {
 }
 
 fn interrupt(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
 }
 
 /// Returns when the first interrupt has been taken. What is returned keeps the other messages from
@@ -364,7 +371,7 @@ fn once_interrupted_it_lets_end_what_runs() {
     let _told = wait_until_told(&mut child);
     fs::write(folder.path().join("go.a"), "").unwrap();
     let output = child.wait_with_output().unwrap();
-    check_code(&output, 130);
+    check_signal(output.status, Signal::INT);
     assert_eq!(printed(&output), "a\n");
     assert!(!folder.path().join("started.b").exists());
 }
@@ -381,7 +388,7 @@ fn twice_interrupted_it_ends_what_runs() {
         stat.contains(") Z ")
     });
     let output = child.wait_with_output().unwrap();
-    check_code(&output, 130);
+    check_signal(output.status, Signal::INT);
     assert_eq!(printed(&output), "");
 }
 
@@ -401,7 +408,7 @@ fn thrice_interrupted_it_kills_what_runs() {
     eventually("the command is asked to end", || is_there("asked"));
     assert!(child.try_wait().unwrap().is_none(), "it goes on, and is waited for");
     interrupt(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    check_signal(child.wait().unwrap(), Signal::INT);
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     let signal = log.lines().nth(1).and_then(|line| line.split('\t').nth(7));
     assert_eq!(signal, Some("9"), "{log}");
@@ -418,7 +425,7 @@ fn one_that_is_to_begin_later_is_not_waited_for() {
     eventually("one of them has run", || have_run() != 0);
     interrupt(&child);
     eventually("it ends", || child.try_wait().unwrap().is_some());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    check_signal(child.wait().unwrap(), Signal::INT);
     assert_eq!(have_run(), 1);
 }
 
