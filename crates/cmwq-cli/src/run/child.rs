@@ -277,13 +277,17 @@ fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>
         io::ErrorKind::NotFound => End::NotFound,
         kind => {
             let program = typed(&[program.to_owned()]);
-            if kind == io::ErrorKind::InvalidInput {
-                message::say(format_args!(
-                    "{program}: an argument has a zero byte: -0 parts there"
-                ));
-            } else {
-                message::say(format_args!("{program}: cannot be started: {error}"));
-            }
+            message::say(match kind {
+                io::ErrorKind::InvalidInput => {
+                    format!("{program}: an argument has a zero byte: -0 parts there")
+                }
+                io::ErrorKind::ArgumentListTooLong => format!(
+                    "{program}: cannot be started: {error}: one argument may have 128 KiB, and all \
+                     together a quarter of the stack's limit (ulimit -s): what is longer has to be \
+                     handed over in a file"
+                ),
+                _ => format!("{program}: cannot be started: {error}"),
+            });
             End::NotStarted
         }
     };

@@ -26,9 +26,10 @@ use super::progress::{Progress, Stand};
 use super::report::{self, Record, Summary, Times};
 use super::running::{Going, Running};
 use super::sink::{Output, Sink};
+use super::source::Source;
 use super::template::Template;
 use super::turns::{Job, SHORT_WAIT, Turn, Turns};
-use super::{Args, Source, signals};
+use super::{Args, signals};
 use crate::descriptors::raise_limit;
 use crate::{exit, message};
 
@@ -100,7 +101,7 @@ pub(super) fn run(
         }
     };
     signals::listen(&work);
-    let is_stream = matches!(source, Source::Stream { .. });
+    let is_stream = source.is_stream();
     let feeder = {
         let work = Arc::clone(&work);
         thread::Builder::new().name("arguments".into()).spawn(move || work.feed(&template, source))
@@ -219,7 +220,7 @@ impl Work {
             if !self.has_room() {
                 return;
             }
-            match source.next() {
+            match source.next(template) {
                 Ok(None) => break,
                 Ok(Some(arguments)) => {
                     let tag = self.tag.then(|| tag_of(&arguments));

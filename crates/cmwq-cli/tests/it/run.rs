@@ -436,6 +436,23 @@ fn a_program_that_cannot_be_started_is_told_with_the_reason() {
     check_code(&output, 126);
     let told = stderr(&output);
     assert!(told.contains("true: cannot be started: Argument list too long"), "{told}");
+    assert!(told.contains("one argument may have 128 KiB"), "{told}");
+}
+
+/// As xargs does. What has no room is the next command's, and none is lost.
+#[test]
+fn a_line_that_would_be_too_long_has_fewer_arguments() {
+    let numbers: Vec<_> = (1..=400_000).map(|number| number.to_string()).collect();
+    let input = numbers.join("\n");
+    for words in [&["echo"][..], &["sh", "-c", "echo {}"]] {
+        let args = [&["-k", "-n", "400000", "--"], words].concat();
+        let output = run(&args, input.as_bytes());
+        check_code(&output, 0);
+        assert!(printed(&output).split_whitespace().eq(&numbers), "{words:?}");
+    }
+    let output = run(&["-n", "400000", "--", "echo", "{1}", "{2}", "{}"], input.as_bytes());
+    check_code(&output, 126);
+    assert!(stderr(&output).contains("Argument list too long"), "{}", stderr(&output));
 }
 
 /// As xargs and shells do.
