@@ -6,6 +6,7 @@
 //! them, [`work`] what is done with one, [`child`] the process, [`sink`] its output. `--jobserver`
 //! is another matter: [`jobserver`].
 
+mod base64;
 mod captured;
 mod child;
 mod deadline;

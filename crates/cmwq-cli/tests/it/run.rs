@@ -331,6 +331,18 @@ fn json_has_everything() {
 }
 
 #[test]
+fn json_has_bytes_that_are_no_text_as_they_are() {
+    let script = "printf '%s' \"$0\"; printf ok >&2";
+    let output = run(&["--json", "-d", "\\n", "sh", "-c", script], b"a\xff\n");
+    check_code(&output, 0);
+    let line = printed(&output).lines().next().unwrap();
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&line["stdout"], &line["stdout_base64"]), (&"a\u{fffd}".into(), &"Yf8=".into()));
+    assert_eq!(line["command_base64"][3], "Yf8=");
+    assert_eq!((&line["stderr"], line.get("stderr_base64")), (&"ok".into(), None));
+}
+
+#[test]
 fn a_reader_that_goes_ends_it() {
     let mut child = command(Path::new("/"), &["echo", "{}", ":::", "a", "b"]).spawn().unwrap();
     drop(child.stdout.take());
