@@ -8,6 +8,7 @@
 
 mod base64;
 mod captured;
+mod captures;
 mod child;
 mod deadline;
 mod group;
@@ -18,6 +19,7 @@ mod journal;
 mod limit;
 mod lines;
 mod memory;
+mod pipe;
 mod programs;
 mod progress;
 mod report;

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::fstat;
 
 use super::captured::Captured;
-use super::lines::{Tagging, tagged};
+use super::lines::Tagging;
 use super::progress::Progress;
 use super::spool::{Part, Spool};
 
-/// What is smaller is kept in memory while it waits for its turn, and its files are closed.
-const SMALL: u64 = 64 << 10;
+/// So much gets its tags at once.
+const CHUNK: usize = 64 << 10;
 /// LIMIT: what waits for its turn in memory, in bytes; the rest waits on a disk.
 const IN_MEMORY: usize = 16 << 20;
 
@@ -24,9 +24,9 @@ const IN_MEMORY: usize = 16 << 20;
 pub(super) enum Output {
     Nothing,
     /// Standard output and standard error, and what to print before each line.
-    Files([Arc<Captured>; 2], Option<Vec<u8>>),
-    /// The same, in memory.
     Bytes([Vec<u8>; 2], Option<Vec<u8>>),
+    /// The same, partly on a disk.
+    Files([Arc<Captured>; 2], Option<Vec<u8>>),
 }
 
 /// What waits for its turn.
@@ -38,19 +38,14 @@ enum Waiting {
 }
 
 impl Output {
-    /// What was captured in files, in memory if it is small.
-    pub(super) fn captured(
-        files: Option<[Arc<Captured>; 2]>,
-        tag: Option<&[u8]>,
-    ) -> io::Result<Self> {
-        let Some(files) = files else { return Ok(Self::Nothing) };
-        let is_small = |file: &Arc<Captured>| file.len().is_ok_and(|len| len <= SMALL);
+    /// What a command that has ended has written.
+    pub(super) fn captured(files: Option<[Arc<Captured>; 2]>, tag: Option<&[u8]>) -> Self {
+        let Some(files) = files else { return Self::Nothing };
         let tag = tag.map(<[u8]>::to_vec);
-        if !files.iter().all(is_small) {
-            return Ok(Self::Files(files, tag));
+        if files.iter().any(|file| file.is_on_disk()) {
+            return Self::Files(files, tag);
         }
-        let [out, err] = &files;
-        Ok(Self::Bytes([out.contents()?, err.contents()?], tag))
+        Self::Bytes(files.map(|file| file.take_bytes()), tag)
     }
 
     /// How much memory it takes.
@@ -64,12 +59,11 @@ impl Output {
     fn print(self, ours: &mut [Ours; 2]) -> io::Result<()> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Bytes(both, tag) => {
-                both.iter().zip(ours).try_for_each(|(bytes, to)| match &tag {
-                    Some(tag) => to.write_all(&tagged(bytes, Some(tag))),
-                    None => to.write_all(bytes),
-                })
-            }
+            Self::Bytes(both, tag) => both.iter().zip(ours).try_for_each(|(bytes, to)| {
+                let Some(tag) = &tag else { return to.write_all(bytes) };
+                let mut tagging = Tagging::new(to, Some(tag));
+                bytes.chunks(CHUNK).try_for_each(|part| tagging.write_all(part))
+            }),
             Self::Files(files, tag) => {
                 let mut both = files.iter().zip(ours);
                 both.try_for_each(|(from, to)| from.copy_to(&mut Tagging::new(to, tag.as_deref())))
