@@ -2,10 +2,13 @@
 //!
 //! Each command is an item of one managed queue that counts as running while the command does, so
 //! as many run as there are CPUs, and the next starts the moment one of them waits. [`input`] has
-//! the arguments, [`template`] what a command becomes with them, [`work`] what is done with one,
-//! [`child`] the process, [`sink`] its output. `--jobserver` is another matter: [`jobserver`].
+//! the arguments, [`source`] how many of them a command gets, [`template`] what it becomes with
+//! them, [`work`] what is done with one, [`child`] the process, [`sink`] its output. `--jobserver`
+//! is another matter: [`jobserver`].
 
+mod base64;
 mod captured;
+mod captures;
 mod child;
 mod deadline;
 mod group;
@@ -16,29 +19,32 @@ mod journal;
 mod limit;
 mod lines;
 mod memory;
+mod pipe;
 mod programs;
 mod progress;
 mod report;
+mod room;
 mod running;
 mod signals;
 mod sink;
+mod source;
 mod spool;
 mod template;
 mod turns;
 mod work;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::{exit, message, output};
 use halt::Halt;
-use input::{Cut, Lists, Stream};
+use input::{Cut, Lists};
 use journal::{Done, Journal};
 use memory::Floor;
+use source::Source;
 use template::Template;
 
 /// Run a command for each argument, as many at once as keep the CPUs busy
@@ -67,7 +73,7 @@ pub(crate) struct Args {
     #[arg(short = 'a', long, value_name = "FILE")]
     arg_file: Option<PathBuf>,
 
-    /// How many arguments a command gets
+    /// How many arguments a command gets, unless its line would be too long
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, hide_default_value = true,
         value_parser = clap::value_parser!(u32).range(1..))]
     max_args: u32,
@@ -208,63 +214,20 @@ fn no_size(_: &str) -> Result<u32, String> {
     Err(text.to_owned())
 }
 
-/// Where arguments come from.
-enum Source {
-    Lists { lists: Lists, per_command: usize },
-    Stream { stream: Stream<Box<dyn BufRead + Send>>, per_command: usize },
-}
-
-impl Source {
-    /// The arguments of the next command.
-    fn next(&mut self) -> io::Result<Option<Vec<OsString>>> {
-        let mut arguments = Vec::new();
-        match self {
-            Self::Lists { lists, per_command } => {
-                while arguments.len() < *per_command
-                    && let Some(combination) = lists.next()
-                {
-                    arguments.extend(combination);
-                }
-            }
-            Self::Stream { stream, per_command } => {
-                while arguments.len() < *per_command
-                    && let Some(argument) = stream.next()?
-                {
-                    arguments.push(argument);
-                }
-            }
-        }
-        Ok((!arguments.is_empty()).then_some(arguments))
-    }
-
-    /// Whether there are no more. A stream does not know before it has been read.
-    fn is_empty(&self) -> bool {
-        match self {
-            Self::Lists { lists, .. } => lists.is_empty(),
-            Self::Stream { .. } => false,
-        }
-    }
-}
-
 impl Args {
     fn source(&self, template: &Template, lists: Option<Lists>) -> io::Result<Source> {
         let per_command = self.max_args as usize;
         if let Some(lists) = lists {
-            // Of several lists a command has one argument each.
-            return Ok(Source::Lists { lists, per_command });
+            return Ok(Source::of_lists(lists, per_command, template));
         }
-        let reader: Box<dyn BufRead + Send> = match &self.arg_file {
-            Some(path) => Box::new(BufReader::new(File::open(path)?)),
-            None => Box::new(BufReader::new(io::stdin())),
-        };
         let cut = match self.delimiter {
             _ if self.null => Cut::At(0),
             Some(byte) => Cut::At(byte),
             // A line is an argument where its place is said, as for xargs.
-            None if template.has_holes() => Cut::At(b'\n'),
+            None if template.has_holes() => Cut::Lines,
             None => Cut::Blanks,
         };
-        Ok(Source::Stream { stream: Stream::new(reader, cut), per_command })
+        Source::of_stream(self.arg_file.as_deref(), cut, per_command, template)
     }
 }
 
@@ -316,7 +279,7 @@ fn dry_run(args: &Args, template: &Template, mut source: Source) -> ExitCode {
         Err(error) => return log_failed(args, &error),
     };
     for number in 1.. {
-        match source.next() {
+        match source.next(template) {
             Ok(Some(arguments)) => {
                 let words = template.fill(number, &arguments);
                 if done.has(number, &words) {

@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-use super::captured::{Captured, Captures};
+use super::captured::Captured;
+use super::captures::Captures;
 use super::deadline::Deadline;
 use super::group;
 use super::journal::typed;
@@ -31,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) enum Capture {
     /// To ours, as it comes.
     Nothing,
-    /// Into files without names, in memory or on a disk, to be printed when it has ended.
+    /// Kept, in memory or on a disk, to be printed when it has ended.
     Whole,
     /// Line by line.
     Lines,
@@ -62,7 +63,7 @@ impl End {
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) end: End,
-    /// Standard output and standard error, if they were captured as a whole.
+    /// Standard output and standard error, if they were kept.
     pub(super) output: Option<[Arc<Captured>; 2]>,
     /// Whether its lines could be written. If not, it was killed.
     pub(super) written: io::Result<()>,
@@ -73,7 +74,8 @@ pub(super) struct Ran {
 pub(super) struct Call<'a> {
     pub(super) words: &'a [OsString],
     pub(super) programs: &'a Programs,
-    pub(super) captures: &'a Captures,
+    /// Who keeps what it writes, if that is to be kept.
+    pub(super) captures: Option<&'a Arc<Captures>>,
     pub(super) capture: Capture,
     pub(super) timeout: Option<Duration>,
 }
@@ -87,11 +89,14 @@ impl Call<'_> {
         let Some((program, arguments)) = self.words.split_first() else {
             return Ok(Ran { end: End::NotFound, output: None, written: Ok(()) });
         };
-        let output = match self.capture {
-            Capture::Whole => Some([self.captures.open()?, self.captures.open()?]),
-            Capture::Nothing | Capture::Lines => None,
+        let (output, ends) = match self.captures {
+            Some(captures) => {
+                let ((out, out_end), (err, err_end)) = (captures.open()?, captures.open()?);
+                (Some([out, err]), Some([out_end, err_end]))
+            }
+            None => (None, None),
         };
-        let spawn = |command: Command| self.spawn(command, arguments, output.as_ref());
+        let spawn = |command: Command| self.spawn(command, arguments, ends.as_ref());
         let _watch = cmwq::watch_children();
         let started = running.start(|| {
             let started = spawn(self.programs.command(program));
@@ -105,8 +110,9 @@ impl Call<'_> {
         let (mut child, ticket) = match started {
             Ok(started) => started,
             Err(error) if is_scarce(&error) => return Err(error),
-            Err(error) => return Ok(not_started(program, &error, output)),
+            Err(error) => return Ok(not_started(program, &error)),
         };
+        drop(ends);
         let waited = self.wait(&mut child, running, lines);
         match waited {
             // It has nowhere to write, and nobody could end it any more.
@@ -119,6 +125,7 @@ impl Call<'_> {
         // From here on nobody ends it, so its number may go to another process.
         drop(ticket);
         let status = child.wait()?;
+        output.iter().flatten().for_each(|captured| captured.end());
         let end = if matches!(waited, Ok(true)) { End::TimedOut } else { ended(status) };
         Ok(Ran { end, output, written: waited.map(drop) })
     }
@@ -128,15 +135,15 @@ impl Call<'_> {
         &self,
         mut command: Command,
         arguments: &[OsString],
-        output: Option<&[Arc<Captured>; 2]>,
+        ends: Option<&[OwnedFd; 2]>,
     ) -> io::Result<Child> {
         // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
         command.args(arguments).stdin(Stdio::null()).process_group(0);
         if self.capture == Capture::Lines {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        if let Some([out, err]) = output {
-            command.stdout(out.for_command()?).stderr(err.for_command()?);
+        if let Some([out, err]) = ends {
+            command.stdout(out.try_clone()?).stderr(err.try_clone()?);
         }
         command.spawn()
     }
@@ -272,22 +279,26 @@ fn is_script(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
-fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> Ran {
+fn not_started(program: &OsStr, error: &io::Error) -> Ran {
     let end = match error.kind() {
         io::ErrorKind::NotFound => End::NotFound,
         kind => {
             let program = typed(&[program.to_owned()]);
-            if kind == io::ErrorKind::InvalidInput {
-                message::say(format_args!(
-                    "{program}: an argument has a zero byte: -0 parts there"
-                ));
-            } else {
-                message::say(format_args!("{program}: cannot be started: {error}"));
-            }
+            message::say(match kind {
+                io::ErrorKind::InvalidInput => {
+                    format!("{program}: an argument has a zero byte: -0 parts there")
+                }
+                io::ErrorKind::ArgumentListTooLong => format!(
+                    "{program}: cannot be started: {error}: one argument may have 128 KiB, and all \
+                     together a quarter of the stack's limit (ulimit -s): what is longer has to be \
+                     handed over in a file"
+                ),
+                _ => format!("{program}: cannot be started: {error}"),
+            });
             End::NotStarted
         }
     };
-    Ran { end, output, written: Ok(()) }
+    Ran { end, output: None, written: Ok(()) }
 }
 
 fn ended(status: ExitStatus) -> End {

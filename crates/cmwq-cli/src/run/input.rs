@@ -9,6 +9,9 @@ use std::os::unix::ffi::OsStringExt as _;
 pub(super) enum Cut {
     /// At blanks and newlines; quotes and backslashes protect these, as for xargs.
     Blanks,
+    /// At newlines. As for `xargs -I`, blanks in front are none of it, and a line of nothing else
+    /// is no argument: `rm -r /data/{}` would be `rm -r /data/`.
+    Lines,
     /// At this byte, and nothing else is special.
     At(u8),
 }
@@ -53,12 +56,23 @@ impl<R: BufRead> Stream<R> {
     /// The next argument.
     pub(super) fn next(&mut self) -> io::Result<Option<OsString>> {
         match self.cut {
-            Cut::At(byte) => self.until(byte),
+            Cut::At(byte) => Ok(self.until(byte)?.map(OsString::from_vec)),
+            Cut::Lines => self.line(),
             Cut::Blanks => self.word(),
         }
     }
 
-    fn until(&mut self, end: u8) -> io::Result<Option<OsString>> {
+    fn line(&mut self) -> io::Result<Option<OsString>> {
+        while let Some(mut line) = self.until(b'\n')? {
+            let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c);
+            if let Some(begin) = line.iter().position(|byte| !is_blank(byte)) {
+                return Ok(Some(OsString::from_vec(line.split_off(begin))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn until(&mut self, end: u8) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         if self.reader.read_until(end, &mut bytes)? == 0 {
             return Ok(None);
@@ -66,7 +80,7 @@ impl<R: BufRead> Stream<R> {
         if bytes.last() == Some(&end) {
             bytes.pop();
         }
-        Ok(Some(OsString::from_vec(bytes)))
+        Ok(Some(bytes))
     }
 
     fn byte(&mut self) -> io::Result<Option<u8>> {
@@ -193,6 +207,13 @@ mod tests {
         assert_eq!(cut(b" \n", Cut::Blanks).unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(cut(b"a\\", Cut::Blanks).unwrap(), [b"a"]);
         assert_eq!(cut(b"a \\", Cut::Blanks).unwrap(), [b"a"], "nor an empty one");
+    }
+
+    #[test]
+    fn lines_have_no_blanks_in_front_and_something_else() {
+        let lines = cut(b"\n  a b \n \t\r\n\t'c\n\n d", Cut::Lines).unwrap();
+        assert_eq!(lines, [&b"a b "[..], b"'c", b"d"]);
+        assert_eq!(cut(b"\n \n", Cut::Lines).unwrap(), Vec::<Vec<u8>>::new());
     }
 
     #[test]

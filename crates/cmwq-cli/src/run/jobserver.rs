@@ -35,10 +35,11 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tempfile::TempDir;
 
 use super::memory::{Floor, Memory};
+use super::signals::end_by;
 use crate::ignored::not_ignored;
 use crate::launch::code;
 use crate::{exit, message};
@@ -58,6 +59,9 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(20);
 /// Looks take no more than this part of one CPU's time.
 const PART: u32 = 20;
+
+/// By which somebody ends a build, and whoever runs it.
+const ENDS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 const PROC: &str = "/proc";
 
@@ -228,7 +232,10 @@ pub(super) fn run(
             return ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED });
         }
     };
-    match serve(child, &mut pipe, tokens, &mut looks, &asked) {
+    let served = serve(child, &mut pipe, tokens, &mut looks, &asked);
+    // With its folder.
+    drop(pipe);
+    match served {
         Ok((status, most, lost)) => {
             if verbose {
                 message::say(format_args!(
@@ -239,6 +246,9 @@ pub(super) fn run(
             }
             if let Some(signal) = status.signal() {
                 message::say(format_args!("ended by signal {signal}"));
+                if ENDS.contains(&signal) {
+                    end_by(signal);
+                }
             }
             code(status)
         }

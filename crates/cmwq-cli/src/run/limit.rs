@@ -71,7 +71,7 @@ pub(super) fn fds_per_command(capture: Capture, has_timeout: bool) -> u64 {
     let worker = 1;
     match capture {
         Capture::Nothing => worker + u64::from(has_timeout),
-        // In memory, and what is large on a disk.
+        // Pipes, and what is large on a disk.
         Capture::Whole => worker + 2 + 2 + u64::from(has_timeout),
         // Pipes, and its end.
         Capture::Lines => worker + 2 + 1,

@@ -75,7 +75,7 @@ impl<'a> Lines<'a> {
 }
 
 /// Each line with its tag in front.
-pub(super) fn tagged(text: &[u8], tag: Option<&[u8]>) -> Vec<u8> {
+fn tagged(text: &[u8], tag: Option<&[u8]>) -> Vec<u8> {
     let Some(tag) = tag else { return text.to_vec() };
     let mut tagged = Vec::with_capacity(text.len() + tag.len() + 1);
     for line in text.split_inclusive(|byte| *byte == b'\n') {

@@ -165,8 +165,7 @@ fn groups(cgroup: &str) -> Vec<PathBuf> {
 }
 
 /// Of a group that has a limit, below what the machine has: one beyond which its programs die, or
-/// are slowed down until they give memory up. What its files have in memory can be given up, so it
-/// is not used.
+/// are slowed down until they give memory up. What of it can be given up is not used.
 fn limit_and_use(group: &Path, machine: u64) -> Option<(u64, u64)> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let limits = ["memory.high", "memory.max", "memory.limit_in_bytes"];
@@ -176,11 +175,19 @@ fn limit_and_use(group: &Path, machine: u64) -> Option<(u64, u64)> {
     }
     let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let files = stat.lines().find_map(|line| {
-        line.strip_prefix("inactive_file ").or_else(|| line.strip_prefix("total_inactive_file "))
-    });
-    let files = files.and_then(|number| number.trim().parse().ok()).unwrap_or(0);
-    Some((limit, used.saturating_sub(files)))
+    Some((limit, used.saturating_sub(can_be_given_up(&stat))))
+}
+
+/// What a group's `memory.stat` has of files, read just now or not, and of the kernel's caches of
+/// names and inodes. Of version 1 only the totals are with the groups inside, as what is used.
+fn can_be_given_up(stat: &str) -> u64 {
+    let number = |name: &str| {
+        let number = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        number.trim().parse::<u64>().ok()
+    };
+    let kinds = ["inactive_file", "active_file", "slab_reclaimable"];
+    let of = |kind: &str| number(&format!("total_{kind}")).or_else(|| number(kind)).unwrap_or(0);
+    kinds.into_iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// The `avg10` of the line `full`; 0 where there is none.
@@ -229,6 +236,18 @@ mod tests {
         assert_eq!(paths("5:cpu:/x\n4:memory:/\n"), ["/sys/fs/cgroup/memory"]);
     }
 
+    /// It is in what is used. Of version 1 only the totals have it.
+    #[test]
+    fn what_groups_inside_can_give_up_counts_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.limit_in_bytes", "1000\n");
+        write("memory.usage_in_bytes", "900\n");
+        let own = "cache 7\ninactive_file 4\nactive_file 3\n";
+        write("memory.stat", &format!("{own}total_inactive_file 500\ntotal_active_file 200\n"));
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((1000, 200)));
+    }
+
     #[test]
     fn limits_and_pressure_are_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -239,6 +258,10 @@ mod tests {
         assert_eq!(limit_and_use(folder.path(), 1 << 40), None, "no limit");
         write("memory.max", "1000\n");
         write("memory.stat", "anon 1\ninactive_file 300\n");
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((1000, 600)));
+        // What was read twice is active, and can be given up as well.
+        let caches = "file 310\ninactive_file 50\nactive_file 240\nslab_reclaimable 10\nslab 90\n";
+        write("memory.stat", caches);
         assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((1000, 600)));
         assert_eq!(limit_and_use(folder.path(), 1000), None, "it may have all that there is");
         write("memory.high", "800\n");

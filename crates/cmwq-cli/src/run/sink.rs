@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::mem;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::fstat;
+
 use super::captured::Captured;
-use super::lines::{Tagging, tagged};
+use super::lines::Tagging;
 use super::progress::Progress;
 use super::spool::{Part, Spool};
 
-/// What is smaller is kept in memory while it waits for its turn, and its files are closed.
-const SMALL: u64 = 64 << 10;
+/// So much gets its tags at once.
+const CHUNK: usize = 64 << 10;
 /// LIMIT: what waits for its turn in memory, in bytes; the rest waits on a disk.
 const IN_MEMORY: usize = 16 << 20;
 
@@ -23,9 +24,9 @@ const IN_MEMORY: usize = 16 << 20;
 pub(super) enum Output {
     Nothing,
     /// Standard output and standard error, and what to print before each line.
-    Files([Arc<Captured>; 2], Option<Vec<u8>>),
-    /// The same, in memory.
     Bytes([Vec<u8>; 2], Option<Vec<u8>>),
+    /// The same, partly on a disk.
+    Files([Arc<Captured>; 2], Option<Vec<u8>>),
 }
 
 /// What waits for its turn.
@@ -37,19 +38,14 @@ enum Waiting {
 }
 
 impl Output {
-    /// What was captured in files, in memory if it is small.
-    pub(super) fn captured(
-        files: Option<[Arc<Captured>; 2]>,
-        tag: Option<&[u8]>,
-    ) -> io::Result<Self> {
-        let Some(files) = files else { return Ok(Self::Nothing) };
-        let is_small = |file: &Arc<Captured>| file.len().is_ok_and(|len| len <= SMALL);
+    /// What a command that has ended has written.
+    pub(super) fn captured(files: Option<[Arc<Captured>; 2]>, tag: Option<&[u8]>) -> Self {
+        let Some(files) = files else { return Self::Nothing };
         let tag = tag.map(<[u8]>::to_vec);
-        if !files.iter().all(is_small) {
-            return Ok(Self::Files(files, tag));
+        if files.iter().any(|file| file.is_on_disk()) {
+            return Self::Files(files, tag);
         }
-        let [out, err] = &files;
-        Ok(Self::Bytes([out.contents()?, err.contents()?], tag))
+        Self::Bytes(files.map(|file| file.take_bytes()), tag)
     }
 
     /// How much memory it takes.
@@ -60,20 +56,47 @@ impl Output {
         }
     }
 
-    fn print(self, ours: &mut [File; 2]) -> io::Result<()> {
+    fn print(self, ours: &mut [Ours; 2]) -> io::Result<()> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Bytes(both, tag) => {
-                both.iter().zip(ours).try_for_each(|(bytes, to)| match &tag {
-                    Some(tag) => to.write_all(&tagged(bytes, Some(tag))),
-                    None => to.write_all(bytes),
-                })
-            }
+            Self::Bytes(both, tag) => both.iter().zip(ours).try_for_each(|(bytes, to)| {
+                let Some(tag) = &tag else { return to.write_all(bytes) };
+                let mut tagging = Tagging::new(to, Some(tag));
+                bytes.chunks(CHUNK).try_for_each(|part| tagging.write_all(part))
+            }),
             Self::Files(files, tag) => {
                 let mut both = files.iter().zip(ours);
                 both.try_for_each(|(from, to)| from.copy_to(&mut Tagging::new(to, tag.as_deref())))
             }
         }
+    }
+}
+
+/// Our own standard output or standard error.
+#[derive(Debug)]
+struct Ours {
+    to: File,
+    /// Without a reader there is nothing left to do. If not, what is written to it is dropped then.
+    is_needed: bool,
+    is_closed: bool,
+}
+
+impl io::Write for Ours {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_closed && !self.is_needed {
+            return Ok(bytes.len());
+        }
+        let written = self.to.write(bytes);
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        if !written.as_ref().is_err_and(is_gone) {
+            return written;
+        }
+        self.is_closed = true;
+        if self.is_needed { written } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 
@@ -87,33 +110,31 @@ pub(super) struct Sink {
 
 #[derive(Debug)]
 struct State {
-    /// Our own standard output and standard error.
-    ours: [File; 2],
+    ours: [Ours; 2],
     /// The number of the command whose turn it is.
     turn: u64,
     waiting: BTreeMap<u64, Waiting>,
     /// How much memory these take.
     in_memory: usize,
     spool: Spool,
-    /// The reader of standard output has gone.
-    is_closed: bool,
 }
 
 impl Sink {
     /// # Errors
     /// If descriptors are scarce.
     pub(super) fn new(keeps_order: bool, progress: Progress) -> io::Result<Self> {
-        let ours = [
-            File::from(io::stdout().as_fd().try_clone_to_owned()?),
-            File::from(io::stderr().as_fd().try_clone_to_owned()?),
-        ];
+        let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        // As with `2>&1 | head`.
+        let are_one = is_same(&out, &err);
+        let ours = |to, is_needed| Ours { to, is_needed, is_closed: false };
+        let ours = [ours(out, true), ours(err, are_one)];
         let state = State {
             ours,
             turn: 1,
             waiting: BTreeMap::new(),
             in_memory: 0,
             spool: Spool::default(),
-            is_closed: false,
         };
         Ok(Self { keeps_order, progress, state: Mutex::new(state) })
     }
@@ -128,20 +149,20 @@ impl Sink {
 
     /// Whether nobody reads standard output any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.lock().ours.iter().any(|ours| ours.is_needed && ours.is_closed)
     }
 
     /// Writes now, to standard output (0) or standard error (1).
     pub(super) fn write(&self, which: usize, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
-        self.progress.aside(|| state.put(|ours| ours[which].write_all(bytes)))
+        self.progress.aside(|| state.ours[which].write_all(bytes))
     }
 
     /// The command with this number has ended, or was left out.
     pub(super) fn finish(&self, number: u64, output: Output) -> io::Result<()> {
         let mut state = self.lock();
         if !self.keeps_order {
-            return self.progress.aside(|| state.put(|ours| output.print(ours)));
+            return self.progress.aside(|| output.print(&mut state.ours));
         }
         if number != state.turn {
             state.keep(number, output);
@@ -149,20 +170,18 @@ impl Sink {
         }
         state.turn += 1;
         self.progress.aside(|| {
-            state.put(|ours| output.print(ours))?;
+            output.print(&mut state.ours)?;
             state.print_those_that_waited()
         })
     }
 }
 
-impl State {
-    fn put(&mut self, what: impl FnOnce(&mut [File; 2]) -> io::Result<()>) -> io::Result<()> {
-        let done = what(&mut self.ours);
-        self.is_closed |=
-            done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        done
-    }
+fn is_same(one: &File, other: &File) -> bool {
+    let place = |file: &File| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
+    matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
+}
 
+impl State {
     /// Keeps what has to wait for its turn: where it is, if that is not too much, or on a disk.
     fn keep(&mut self, number: u64, output: Output) {
         let size = output.size();
@@ -191,17 +210,13 @@ impl State {
             match waiting {
                 Waiting::Kept(output) => {
                     self.in_memory -= output.size();
-                    self.put(|ours| output.print(ours))?;
+                    output.print(&mut self.ours)?;
                 }
                 Waiting::Spooled(part, tag) => {
-                    let spool = mem::take(&mut self.spool);
-                    let printed = self.put(|ours| {
-                        let mut both = ours.iter_mut().enumerate();
-                        both.try_for_each(|(which, to)| {
-                            spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
-                        })
+                    let mut both = self.ours.iter_mut().enumerate();
+                    let printed = both.try_for_each(|(which, to)| {
+                        self.spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
                     });
-                    self.spool = spool;
                     self.spool.remove(&part);
                     printed?;
                 }
@@ -221,7 +236,9 @@ mod tests {
     fn what_waits_is_printed_in_order_from_memory_or_disk() {
         let [out, err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
         let sink = Sink::new(true, Progress::new(false)).unwrap();
-        sink.lock().ours = [out.try_clone().unwrap(), err.try_clone().unwrap()];
+        for (ours, file) in sink.lock().ours.iter_mut().zip([&out, &err]) {
+            ours.to = file.try_clone().unwrap();
+        }
         let text = |number: usize| [vec![b'a' + number as u8; IN_MEMORY / 2 - 7], b"x\ny".to_vec()];
         for number in [4, 3, 2, 1] {
             let tag = (number == 2).then(|| b"tag".to_vec());

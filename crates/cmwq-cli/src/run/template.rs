@@ -3,6 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use super::room::Size;
+
+/// As long as a number may be.
+const DIGITS: usize = 20;
+
 /// What is put in place of a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -47,9 +52,7 @@ impl Template {
                 None => pieces(word.as_bytes()),
             })
             .collect();
-        let is_argument =
-            |piece: &Piece| matches!(piece, Piece::Hole { form, .. } if *form != Form::Number);
-        let has_holes = words.iter().flatten().any(is_argument);
+        let has_holes = words.iter().any(|word| nr_holes(word) > 0);
         Self { words, has_holes }
     }
 
@@ -58,13 +61,50 @@ impl Template {
         self.has_holes
     }
 
+    /// Whether some arguments have places of their own, as `{2}`.
+    pub(super) fn has_numbers(&self) -> bool {
+        let is_one = |piece: &Piece| matches!(piece, Piece::Hole { which: Some(_), .. });
+        self.words.iter().flatten().any(is_one)
+    }
+
+    /// How much it takes without arguments, at most.
+    pub(super) fn bare_size(&self) -> Size {
+        let mut size = Size::default();
+        for word in self.words.iter().filter(|word| !is_list(word)) {
+            let len = word.iter().map(|piece| match piece {
+                Piece::Text(text) => text.len(),
+                Piece::Hole { form: Form::Number, .. } => DIGITS,
+                Piece::Hole { .. } => 0,
+            });
+            size.add(len.sum(), nr_holes(word) > 0);
+        }
+        size
+    }
+
+    /// How much more with this argument, at most.
+    pub(super) fn size_of(&self, argument: &OsStr) -> Size {
+        let mut size = Size::default();
+        // The directory of nothing is a dot.
+        let len = argument.len().max(1);
+        if !self.has_holes {
+            size.add(len, false);
+        }
+        for word in &self.words {
+            match nr_holes(word) {
+                0 => {}
+                _ if is_list(word) => size.add(len, false),
+                nr => size.grow(nr * (len + 1)),
+            }
+        }
+        size
+    }
+
     /// The `number`th command.
     pub(super) fn fill(&self, number: u64, arguments: &[OsString]) -> Vec<OsString> {
         let mut filled = Vec::with_capacity(self.words.len() + arguments.len());
         for word in &self.words {
             match word.as_slice() {
-                // Alone, several arguments stay several.
-                [Piece::Hole { which: None, form }] if *form != Form::Number => {
+                [Piece::Hole { form, .. }] if is_list(word) => {
                     filled.extend(arguments.iter().map(|a| form.of(a.as_bytes(), number)).map(own));
                 }
                 pieces => filled.push(own(join(pieces, number, arguments))),
@@ -75,6 +115,18 @@ impl Template {
         }
         filled
     }
+}
+
+/// How many places for arguments a word has.
+fn nr_holes(word: &[Piece]) -> usize {
+    let is_one =
+        |piece: &&Piece| matches!(piece, Piece::Hole { form, .. } if *form != Form::Number);
+    word.iter().filter(is_one).count()
+}
+
+/// Whether several arguments stay several words in its place.
+fn is_list(word: &[Piece]) -> bool {
+    matches!(word, [Piece::Hole { which: None, form }] if *form != Form::Number)
 }
 
 fn own(bytes: Vec<u8>) -> OsString {
@@ -196,6 +248,32 @@ fn directory(argument: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a command takes is no more than was said before it was made.
+    #[test]
+    fn the_size_is_known_before() {
+        let arguments = ["", "a", "b/c.d"].map(OsString::from);
+        for words in [
+            &["echo", "-n"][..],
+            &["a", "{}", "{#}", "{}"],
+            &["-{}={/}x", "{//}", "{#}{.}"],
+            &["{1}", "{2}:{}"],
+        ] {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            let template = Template::new(&words, None);
+            let mut size = template.bare_size();
+            for argument in &arguments {
+                let more = template.size_of(argument);
+                size = Size { all: size.all + more.all, joined: size.joined + more.joined };
+            }
+            let mut made = Size::default();
+            let filled = template.fill(u64::MAX, &arguments);
+            filled.iter().for_each(|word| made.add(word.len(), false));
+            assert!(made.all <= size.all, "{words:?}: {made:?} {size:?}");
+            let longest = filled.iter().map(|word| word.len()).max().unwrap_or(0);
+            assert!(longest <= size.joined.max(DIGITS), "{words:?}: {longest} {size:?}");
+        }
+    }
 
     fn filled(command: &[&str], replace: Option<&str>, arguments: &[&str]) -> Vec<String> {
         let os = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cmwq::{AffinityScope, Config, Detect, Workqueue};
 use rustix::process::Signal;
 
-use super::captured::Captures;
+use super::captures::Captures;
 use super::child::{Call, Capture, End, GRACE, is_scarce};
 use super::deadline::Deadline;
 use super::halt::{Halt, Tally, Verdict};
@@ -26,16 +26,17 @@ use super::progress::{Progress, Stand};
 use super::report::{self, Record, Summary, Times};
 use super::running::{Going, Running};
 use super::sink::{Output, Sink};
+use super::source::Source;
 use super::template::Template;
 use super::turns::{Job, SHORT_WAIT, Turn, Turns};
-use super::{Args, Source, signals};
+use super::{Args, signals};
 use crate::descriptors::raise_limit;
 use crate::{exit, message};
 
 /// So many commands more than may run are known ahead.
 const AHEAD: u64 = 64;
-/// Between two looks whether what commands write is large.
-const RELIEVE: Duration = Duration::from_millis(100);
+/// Between two looks whether a limit holds commands back, or one does not end.
+const LOOK: Duration = Duration::from_millis(100);
 /// Between two pictures of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
@@ -69,7 +70,7 @@ pub(super) struct Work {
     turns: Turns,
     running: Running,
     programs: Programs,
-    captures: Captures,
+    captures: Option<Arc<Captures>>,
     sink: Sink,
     journal: Option<Journal>,
     books: Mutex<Books>,
@@ -100,7 +101,7 @@ pub(super) fn run(
         }
     };
     signals::listen(&work);
-    let is_stream = matches!(source, Source::Stream { .. });
+    let is_stream = source.is_stream();
     let feeder = {
         let work = Arc::clone(&work);
         thread::Builder::new().name("arguments".into()).spawn(move || work.feed(&template, source))
@@ -130,6 +131,9 @@ pub(super) fn run(
             "{} done, {} of them failed; {rest}",
             summary.done, summary.failed
         ));
+    }
+    if let Some(signal) = work.ended_by() {
+        signals::end_by(signal);
     }
     ExitCode::from(work.code())
 }
@@ -172,6 +176,9 @@ impl Work {
         let keeps_order = args.keep_order && !args.line_buffer;
         let sink = Sink::new(keeps_order, progress)
             .map_err(|error| format!("cannot use standard output: {error}"))?;
+        let captures = (capture == Capture::Whole).then(Captures::new).transpose();
+        let captures =
+            captures.map_err(|error| format!("cannot take commands' output: {error}"))?;
         Ok(Self {
             queue,
             is_ordered: args.ordered,
@@ -187,7 +194,7 @@ impl Work {
             turns: Turns::new(args.delay.unwrap_or_default(), Memory::new(args.memory)),
             running: Running::default(),
             programs: Programs::default(),
-            captures: Captures::default(),
+            captures,
             sink,
             journal,
             books: Mutex::default(),
@@ -216,7 +223,7 @@ impl Work {
             if !self.has_room() {
                 return;
             }
-            match source.next() {
+            match source.next(template) {
                 Ok(None) => break,
                 Ok(Some(arguments)) => {
                     let tag = self.tag.then(|| tag_of(&arguments));
@@ -277,7 +284,7 @@ impl Work {
 
     /// Waits until all that was started has ended, and no more will be.
     fn wait(&self) -> Books {
-        let mut relieve_at = Instant::now() + RELIEVE;
+        let mut look_at = Instant::now() + LOOK;
         let mut kill_at = None;
         let mut books = self.books();
         loop {
@@ -293,11 +300,10 @@ impl Work {
             }
             let waited = self.changed.wait_timeout(books, REDRAW);
             books = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if Instant::now() >= relieve_at {
+            if Instant::now() >= look_at {
                 let outstanding = books.outstanding;
                 drop(books);
-                self.captures.relieve();
-                relieve_at = Instant::now() + RELIEVE;
+                look_at = Instant::now() + LOOK;
                 self.limit.say_if_it_holds(self.running.count() as u64, outstanding);
                 self.insist(&mut kill_at);
                 books = self.books();
@@ -402,7 +408,7 @@ impl Work {
         let call = Call {
             words: &job.words,
             programs: &self.programs,
-            captures: &self.captures,
+            captures: self.captures.as_ref(),
             capture: self.capture,
             timeout: self.timeout,
         };
@@ -411,12 +417,7 @@ impl Work {
         if let Some(lines) = lines {
             self.heed(lines.end());
         }
-        let output = Output::captured(ran.output, job.tag.as_deref()).unwrap_or_else(|error| {
-            message::say(format_args!("{}: cannot read what it wrote: {error}", typed(&job.words)));
-            self.give_up();
-            Output::Nothing
-        });
-        Ok((ran.end, output))
+        Ok((ran.end, Output::captured(ran.output, job.tag.as_deref())))
     }
 
     fn say_end(&self, job: &Job, end: End) {
@@ -437,7 +438,7 @@ impl Work {
         let Some(journal) = &self.journal else { return };
         let written = match output {
             Output::Nothing => 0,
-            Output::Files(files, _) => files[0].len().unwrap_or(0),
+            Output::Files(files, _) => files[0].len(),
             Output::Bytes(both, _) => both[0].len() as u64,
         };
         let entry = Entry {
@@ -476,11 +477,6 @@ impl Work {
         if self.running.going() != Going::Ended && !self.sink.is_closed() {
             message::say(format_args!("cannot write: {error}"));
         }
-        self.give_up();
-    }
-
-    /// Something that was to be written is lost.
-    fn give_up(&self) {
         self.is_output_lost.store(true, Relaxed);
         self.end_without_asking();
     }
@@ -501,12 +497,20 @@ impl Work {
         self.changed.notify_all();
     }
 
+    /// The signal that says how it went.
+    fn ended_by(&self) -> Option<i32> {
+        let signal = self.signal.load(Relaxed);
+        let is_written = !self.sink.is_closed() && !self.is_output_lost.load(Relaxed);
+        (signal != 0 && is_written).then_some(signal.into())
+    }
+
     fn code(&self) -> u8 {
         match self.signal.load(Relaxed) {
             _ if self.sink.is_closed() => exit::OUTPUT_CLOSED,
             // Not what became of those that were ended for it.
             _ if self.is_output_lost.load(Relaxed) => exit::FAILED,
             0 => self.worst.load(Relaxed),
+            // Where we could not end by it.
             signal => 128 + signal,
         }
     }

@@ -10,11 +10,13 @@ mod terminal;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::support::{check_code, stderr};
@@ -38,6 +40,12 @@ fn run_in(folder: &Path, args: &[&str], input: &[u8]) -> Output {
 
 fn run(args: &[&str], input: &[u8]) -> Output {
     run_in(tempfile::tempdir().unwrap().path(), args, input)
+}
+
+/// What shells turn into 128 and its number.
+#[track_caller]
+fn check_signal(status: ExitStatus, signal: Signal) {
+    assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
 }
 
 fn printed(output: &Output) -> &str {
@@ -78,6 +86,16 @@ fn arguments_are_parted_as_xargs_does() {
     prints(&["-kn2", "echo", "-e", "-k"], b"a b\n", "-k a b\n");
     prints(&["-I@@", "-k", "echo", "-n", "@@"], b"a\nb\n", "ab");
     check_code(&run(&["--no-such-option", "echo"], b"a"), 2);
+}
+
+/// An empty one in `rm -r /data/{}` would be everything.
+#[test]
+fn lines_are_arguments_as_for_xargs() {
+    let input = b"a\n\n  b c \n \t \n\t'd\n";
+    prints(&["-k", "--", "echo", "<{}>"], input, "<a>\n<b c >\n<'d>\n");
+    prints(&["-k", "-I", "X", "--", "echo", "<X>"], b"\na\n", "<a>\n");
+    prints(&["-k", "-d", "\\n", "--", "echo", "<{}>"], b"a\n\n b\n", "<a>\n<>\n< b>\n");
+    prints(&["-k", "-0", "--", "echo", "<{}>"], b"a\0\0 b\0", "<a>\n<>\n< b>\n");
 }
 
 #[test]
@@ -313,6 +331,18 @@ fn json_has_everything() {
 }
 
 #[test]
+fn json_has_bytes_that_are_no_text_as_they_are() {
+    let script = "printf '%s' \"$0\"; printf ok >&2";
+    let output = run(&["--json", "-d", "\\n", "sh", "-c", script], b"a\xff\n");
+    check_code(&output, 0);
+    let line = printed(&output).lines().next().unwrap();
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&line["stdout"], &line["stdout_base64"]), (&"a\u{fffd}".into(), &"Yf8=".into()));
+    assert_eq!(line["command_base64"][3], "Yf8=");
+    assert_eq!((&line["stderr"], line.get("stderr_base64")), (&"ok".into(), None));
+}
+
+#[test]
 fn a_reader_that_goes_ends_it() {
     let mut child = command(Path::new("/"), &["echo", "{}", ":::", "a", "b"]).spawn().unwrap();
     drop(child.stdout.take());
@@ -332,8 +362,7 @@ fn begun(folder: &TempDir) -> Child {
 }
 
 fn interrupt(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
 }
 
 /// Returns when the first interrupt has been taken. What is returned keeps the other messages from
@@ -354,7 +383,7 @@ fn once_interrupted_it_lets_end_what_runs() {
     let _told = wait_until_told(&mut child);
     fs::write(folder.path().join("go.a"), "").unwrap();
     let output = child.wait_with_output().unwrap();
-    check_code(&output, 130);
+    check_signal(output.status, Signal::INT);
     assert_eq!(printed(&output), "a\n");
     assert!(!folder.path().join("started.b").exists());
 }
@@ -371,7 +400,7 @@ fn twice_interrupted_it_ends_what_runs() {
         stat.contains(") Z ")
     });
     let output = child.wait_with_output().unwrap();
-    check_code(&output, 130);
+    check_signal(output.status, Signal::INT);
     assert_eq!(printed(&output), "");
 }
 
@@ -391,7 +420,7 @@ fn thrice_interrupted_it_kills_what_runs() {
     eventually("the command is asked to end", || is_there("asked"));
     assert!(child.try_wait().unwrap().is_none(), "it goes on, and is waited for");
     interrupt(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    check_signal(child.wait().unwrap(), Signal::INT);
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     let signal = log.lines().nth(1).and_then(|line| line.split('\t').nth(7));
     assert_eq!(signal, Some("9"), "{log}");
@@ -408,7 +437,7 @@ fn one_that_is_to_begin_later_is_not_waited_for() {
     eventually("one of them has run", || have_run() != 0);
     interrupt(&child);
     eventually("it ends", || child.try_wait().unwrap().is_some());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    check_signal(child.wait().unwrap(), Signal::INT);
     assert_eq!(have_run(), 1);
 }
 
@@ -419,6 +448,23 @@ fn a_program_that_cannot_be_started_is_told_with_the_reason() {
     check_code(&output, 126);
     let told = stderr(&output);
     assert!(told.contains("true: cannot be started: Argument list too long"), "{told}");
+    assert!(told.contains("one argument may have 128 KiB"), "{told}");
+}
+
+/// As xargs does. What has no room is the next command's, and none is lost.
+#[test]
+fn a_line_that_would_be_too_long_has_fewer_arguments() {
+    let numbers: Vec<_> = (1..=400_000).map(|number| number.to_string()).collect();
+    let input = numbers.join("\n");
+    for words in [&["echo"][..], &["sh", "-c", "echo {}"]] {
+        let args = [&["-k", "-n", "400000", "--"], words].concat();
+        let output = run(&args, input.as_bytes());
+        check_code(&output, 0);
+        assert!(printed(&output).split_whitespace().eq(&numbers), "{words:?}");
+    }
+    let output = run(&["-n", "400000", "--", "echo", "{1}", "{2}", "{}"], input.as_bytes());
+    check_code(&output, 126);
+    assert!(stderr(&output).contains("Argument list too long"), "{}", stderr(&output));
 }
 
 /// As xargs and shells do.

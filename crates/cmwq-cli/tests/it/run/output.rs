@@ -2,17 +2,43 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use super::{PATIENCE, command, eventually, prints, run, run_in};
-use crate::support::check_code;
+use super::{PATIENCE, command, eventually, printed, prints, run, run_in};
+use crate::support::{check_code, stderr};
 
 /// As to a pipe.
 #[test]
 fn what_is_written_to_standard_output_by_name_comes_behind() {
     let script = "echo one; echo two >> /dev/stdout; echo three; echo four >> /dev/stdout";
     prints(&["sh", "-c", script, ":::", "a"], b"", "one\ntwo\nthree\nfour\n");
+}
+
+/// What is opened anew to be written from its beginning is a pipe.
+#[test]
+fn what_is_written_to_standard_output_by_name_takes_nothing_away() {
+    let script = "echo one >/dev/stderr; echo two >/dev/stderr; echo a; echo b >/dev/stdout";
+    for how in [&[][..], &["-k"], &["--timeout", "600"], &["--line-buffer"], &["-u"]] {
+        let output = run(&[how, &["sh", "-c", script, ":::", "x"]].concat(), b"");
+        check_code(&output, 0);
+        assert_eq!((printed(&output), stderr(&output)), ("a\nb\n", "one\ntwo\n"), "{how:?}");
+    }
+}
+
+/// It has the pipe for its output as well.
+#[test]
+fn what_a_command_leaves_behind_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "sleep 600 & echo $! >pid; echo a";
+    let output = run_in(folder.path(), &["sh", "-c", script, ":::", "x"], b"");
+    let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
+    let ended = Command::new("kill").arg(pid.trim()).status().unwrap();
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "a\n");
+    assert!(ended.success(), "it was there");
 }
 
 /// Searched once, it takes a moment; searched again with each part, minutes.
@@ -29,7 +55,7 @@ fn a_line_of_megabytes_is_passed_on() {
 #[test]
 fn tags_of_much_output_take_no_memory() {
     let script = r#"ulimit -v 900000; exec "$0" run --tag sh -c 'yes | head -c {}' ::: 300000000"#;
-    let mut command = std::process::Command::new("bash");
+    let mut command = Command::new("bash");
     command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq")]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -90,6 +116,29 @@ fn a_line_that_has_no_end_is_printed_in_parts() {
     check_code(&child.wait_with_output().unwrap(), 0);
     assert!(has_come);
     assert!(all == [b"name\t", &vec![0; SIZE][..], b"end\n"].concat(), "one tag, one end");
+}
+
+/// What the commands say there is dropped, and nothing else.
+#[test]
+fn a_reader_of_standard_error_that_goes_ends_nothing() {
+    for how in [&[][..], &["-k"], &["--line-buffer"]] {
+        let script = "echo said {} >&2; echo {}";
+        let args = [how, &["--ordered", "sh", "-c", script, ":::", "a", "b", "c"]].concat();
+        let mut child = command(Path::new("/"), &args).spawn().unwrap();
+        drop(child.stderr.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), printed(&output)), (Some(0), "a\nb\nc\n"), "{how:?}");
+    }
+}
+
+/// As of `2>&1 | head`.
+#[test]
+fn a_reader_of_both_that_goes_ends_it() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(Path::new("/"), &["sh", "-c", "echo said >&2", ":::", "a"]);
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    drop(reader);
+    assert_eq!(command.status().unwrap().code(), Some(141));
 }
 
 /// Without the tags, which are ours.

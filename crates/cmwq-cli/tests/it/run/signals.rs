@@ -1,14 +1,14 @@
 //! Signals to `cmwq run`, and what becomes of its commands.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::Child;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{begun, command, eventually, interrupt, printed, wait_until_told};
+use super::{WAITS, begun, check_signal, command, eventually, interrupt, printed, wait_until_told};
 use crate::support::{check_code, stderr, unshared};
 
 fn send(child: &Child, signal: Signal) {
@@ -62,6 +62,40 @@ fn a_session_from_outside_of_the_pid_namespace_is_no_trouble() {
     }
 }
 
+/// Shells go on after a program that exits, and not after one that Ctrl-C has ended.
+#[test]
+fn a_loop_of_a_shell_ends_with_what_ctrl_c_ends() {
+    let commands = format!("sh -c '{WAITS}' ::: $name");
+    let build = format!("--jobserver -- sh -c '{}' sh $name", WAITS.replace("{}", "$1"));
+    for how in [&commands, &build] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("for name in a b; do \"$0\" run {how}; done; touch on");
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_cmwq")]).current_dir(folder.path());
+        shell.env_remove("MAKEFLAGS").stderr(Stdio::piped()).process_group(0);
+        let mut shell = shell.spawn().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        eventually("it starts", || path("started.a").exists());
+        // As a terminal does: to all but the commands, which have groups of their own.
+        kill_process_group(Pid::from_child(&shell), Signal::INT).unwrap();
+        let _told = (how == &commands).then(|| wait_until_told(&mut shell));
+        for go in ["go.a", "go.b"] {
+            fs::write(path(go), "").unwrap();
+        }
+        check_signal(shell.wait().unwrap(), Signal::INT);
+        assert!(!path("started.b").exists() && !path("on").exists(), "{how}");
+    }
+}
+
+/// As in a container. A signal that it does not listen to does nothing to it.
+#[test]
+fn the_first_process_of_a_namespace_exits_with_the_code_of_the_signal() {
+    let Some(run) = unshared(&["--user", "--pid", "--fork"]) else { return };
+    let script = "kill -TERM $PPID; exec sleep 600";
+    let output = run(&[env!("CARGO_BIN_EXE_cmwq"), "run", "sh", "-c", script, ":::", "a"]);
+    check_code(&output, 143);
+}
+
 /// Commands have groups of their own, which a terminal does not send it to.
 #[test]
 fn quit_ends_what_runs() {
@@ -69,7 +103,7 @@ fn quit_ends_what_runs() {
     let child = begun(&folder);
     send(&child, Signal::QUIT);
     let output = child.wait_with_output().unwrap();
-    check_code(&output, 131);
+    check_signal(output.status, Signal::QUIT);
     assert_eq!(printed(&output), "");
     assert!(!folder.path().join("started.b").exists());
 }
@@ -129,7 +163,7 @@ fn once_interrupted_after_enough_it_lets_end_what_runs() {
     let _told = wait_until_told(&mut child);
     fs::write(folder.path().join("go.a"), "").unwrap();
     let output = child.wait_with_output().unwrap();
-    check_code(&output, 130);
+    check_signal(output.status, Signal::INT);
     assert_eq!(printed(&output), "a\n");
 }
 
@@ -151,7 +185,7 @@ fn who_does_not_end_when_enough_is_enough_is_killed_after_an_interrupt_too() {
     });
     fs::write(folder.path().join("go.b"), "").unwrap();
     eventually("it ends", || child.try_wait().unwrap().is_some());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    check_signal(child.wait().unwrap(), Signal::INT);
 }
 
 #[test]
@@ -171,14 +205,13 @@ fn a_build_is_ended_with_its_jobserver() {
     let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 600";
     let args = ["--jobserver=fifo", "--", "sh", "-c", script];
     let mut command = command(folder.path(), &args);
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+    for signal in [Signal::TERM, Signal::HUP] {
         let _ = fs::remove_file(folder.path().join("pid"));
         let child = command.env("TMPDIR", folder.path()).spawn().unwrap();
         eventually("it starts", || folder.path().join("pid").exists());
         send(&child, signal);
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.signal(), None);
-        check_code(&output, code);
+        check_signal(output.status, signal);
         let left = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 1, "nothing but the number is left");
     }
