@@ -6,6 +6,7 @@ use cmwq_core::{Closed, WqKey};
 
 use crate::engine::account::Account;
 use crate::engine::current;
+use crate::engine::reaper;
 use crate::engine::reclaim;
 use crate::engine::rescuing;
 use crate::engine::wq::Wq;
@@ -226,9 +227,10 @@ impl Drop for Owner {
         }
         // ORDERING: see `Handle::close_and_drain`.
         let takes_long = wq.is_going() && !self.is_drained.load(Ordering::Relaxed);
-        if self.is_left_to_others || takes_long || is_inside(wq.key) || current::in_bh() {
+        let must_not_wait = is_inside(wq.key) || current::in_bh() || reaper::leaves_ends();
+        if self.is_left_to_others || takes_long || must_not_wait {
             // An item or a rescuer must not wait for itself, and an item of a BH queue must not
-            // wait at all: the reaper does.
+            // wait at all, nor who shuts the library down until a given time: the reaper does.
             wq.runtime.destroy_later(wq);
         } else {
             wq.destroy();

@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::unused", unused),
     ("shutdown::busy", busy),
     ("shutdown::timers", timers),
+    ("shutdown::last_handle", last_handle),
     ("shutdown::inside", inside),
     ("shutdown::futures", futures),
     ("shutdown::rearming", rearming),
@@ -126,6 +127,27 @@ fn timers() {
     assert!(!work.is_pending() && !deferrable.is_pending());
     wq.queue_delayed_work(&work, far);
     assert!(!work.is_pending() && !work.cancel_sync());
+}
+
+#[test]
+fn the_time_is_not_spent_on_the_end_of_a_queue() {
+    Stage::new("shutdown::last_handle").play();
+}
+
+/// A closure whose timer is disarmed has the last handle of a queue with an item that runs.
+fn last_handle() {
+    let (armed, held) = (managed("armed"), managed("held"));
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let theirs = gate.clone();
+    let running = held.queue(move || theirs.pass());
+    let refused = armed.queue_delayed(move || drop(held), Duration::from_secs(3600));
+    let error = within("it", || shutdown(Duration::from_millis(50))).unwrap_err();
+    assert_eq!(error.busy(), ["held"]);
+    assert!(refused.is_finished() && refused.join().unwrap_err().is_refused());
+    gate.open();
+    shutdown(PATIENCE).unwrap();
+    running.join().unwrap();
 }
 
 #[test]
