@@ -158,10 +158,11 @@ impl Owner {
     }
 
     fn make_successor(&self) -> Result<Arc<Wq>, Error> {
-        let wq =
-            (self.wq.runtime.upcalls.runtime_of_process)()?.new_wq(&self.wq.name, self.wq.spec)?;
+        let runtime = (self.wq.runtime.upcalls.runtime_of_process)()?;
+        let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
         self.wq.pass_settings_to(&wq);
-        if wq.spec.mem_reclaim {
+        // One that is shut has nothing to rescue.
+        if wq.spec.mem_reclaim && !wq.closed().is_for(Closed::SHUT) {
             rescuing::start(&wq)
                 .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
         }

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use cmwq_core::place::{self, StandIn};
-use cmwq_core::{PoolId, WorkItem, WorkWord, WorkerId, WqKey};
+use cmwq_core::{Closed, PoolId, WorkItem, WorkWord, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -613,6 +613,18 @@ impl Runtime {
             )));
         }
         Ok(self.register(&mut registry, name, spec))
+    }
+
+    /// Registers the queue that a child has in the place of its parent's. After a shutdown it is
+    /// shut, as all others are.
+    pub(crate) fn new_successor(&'static self, name: &str, spec: Spec) -> Arc<Wq> {
+        let mut registry = lock(&self.registry);
+        let wq = self.register(&mut registry, name, spec);
+        // ORDERING: no pairing: see `close_down`.
+        if self.is_shut.load(Ordering::Relaxed) {
+            wq.close(Closed::SHUT);
+        }
+        wq
     }
 
     pub(crate) fn register(

@@ -22,6 +22,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::rearming", rearming),
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
+    ("shutdown::first_use_in_a_child", first_use_in_a_child),
     ("shutdown::twice", twice),
     ("shutdown::waits", waits),
     ("shutdown::first_waits", first_waits),
@@ -249,6 +250,36 @@ fn child() {
     let status = sys::fork(|| {
         assert_eq!(joined(wq.queue(|| 5)), 5);
         shutdown(PATIENCE).unwrap();
+        eventually("no thread stays", || procfs::other_tasks().is_empty());
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_queue_of_the_parent_is_first_used_behind_a_shutdown() {
+    Stage::new("shutdown::first_use_in_a_child").play();
+}
+
+/// In a child that has shut its library down, a queue that it inherited is as any other.
+fn first_use_in_a_child() {
+    let rescued = Workqueue::builder("all").unbound().mem_reclaim().sysfs().build().unwrap();
+    let queues: Vec<_> = every_kind("all").into_iter().chain([rescued]).collect();
+    let status = sys::fork(|| {
+        let own = managed("own");
+        joined(own.queue(|| ()));
+        shutdown(PATIENCE).unwrap();
+        for wq in &queues {
+            assert!(wq.queue(|| ()).join().unwrap_err().is_refused());
+            assert!(wq.queue_delayed(|| (), Duration::ZERO).join().unwrap_err().is_refused());
+            assert_eq!((wq.name(), format!("{wq:?}").is_empty()), ("all", false));
+            wq.flush();
+            wq.drain();
+            let work = Work::new(|| unreachable!("nobody runs it"));
+            assert!(wq.queue_work(&work) && !work.is_pending());
+        }
+        let clones = queues.clone();
+        drop(queues.into_iter().map(Workqueue::close).collect::<Vec<_>>());
+        drop(clones);
         eventually("no thread stays", || procfs::other_tasks().is_empty());
     });
     assert_eq!(status, 0);
