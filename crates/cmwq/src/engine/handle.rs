@@ -160,12 +160,18 @@ impl Owner {
     fn make_successor(&self) -> Result<Arc<Wq>, Error> {
         let runtime = (self.wq.runtime.upcalls.runtime_of_process)()?;
         let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
-        self.wq.pass_settings_to(&wq);
         // One that is shut has nothing to rescue.
-        if wq.spec.mem_reclaim && !wq.closed().is_for(Closed::SHUT) {
-            rescuing::start(&wq)
-                .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
+        if wq.spec.mem_reclaim
+            && !wq.closed().is_for(Closed::SHUT)
+            && let Err(error) = rescuing::start(&wq)
+        {
+            // The next attempt makes another one.
+            wq.destroy();
+            runtime.forget_wq(wq.key);
+            return Err(Error::thread("cannot create the queue's rescuer", error));
         }
+        // Behind what may fail, as in `Builder::build`: from now on others find it by its name.
+        self.wq.pass_settings_to(&wq);
         Ok(wq)
     }
 
