@@ -189,10 +189,15 @@ fn standby() {
 
 fn service() {
     let limit = no_more_threads();
-    for _ in 0..3 {
+    let fail = || {
         let error = Workqueue::new("no service").expect_err("there is no thread for it");
         assert_eq!(error.kind(), ErrorKind::ThreadCreation);
-    }
+    };
+    (0..50).for_each(|_| fail());
+    let before = procfs::resident_bytes();
+    (0..500).for_each(|_| fail());
+    let grown = procfs::resident_bytes().saturating_sub(before);
+    assert!(grown < 1 << 20, "500 attempts have left {grown} bytes");
     more_threads(limit);
     assert_eq!(joined(managed("service").queue(|| 1)), 1);
 }
