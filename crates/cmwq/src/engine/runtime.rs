@@ -627,6 +627,15 @@ impl Runtime {
         wq
     }
 
+    /// Whether a shutdown has begun. If not, it finds all that the caller's queues had before this
+    /// call.
+    pub(crate) fn has_begun_to_shut(&self) -> bool {
+        // Who shuts it down sets this before he takes the lock, under which he finds the queues.
+        let _registry = lock(&self.registry);
+        // ORDERING: no pairing: see above.
+        self.is_shut.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn register(
         &'static self,
         registry: &mut Registry,

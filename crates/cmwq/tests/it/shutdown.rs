@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
     ("shutdown::first_use_in_a_child", first_use_in_a_child),
+    ("shutdown::rescuers", rescuers),
     ("shutdown::twice", twice),
     ("shutdown::waits", waits),
     ("shutdown::first_waits", first_waits),
@@ -283,6 +284,32 @@ fn first_use_in_a_child() {
         eventually("no thread stays", || procfs::other_tasks().is_empty());
     });
     assert_eq!(status, 0);
+}
+
+#[test]
+fn queues_with_rescuers_are_made_meanwhile() {
+    Stage::new("shutdown::rescuers").play();
+}
+
+/// A queue is known before its rescuer is there, which has to leave as all others do.
+fn rescuers() {
+    for _ in 0..50 {
+        let status = sys::fork(|| {
+            let made = Gate::new();
+            let build = || Workqueue::builder("made").unbound().mem_reclaim().build();
+            thread::scope(|scope| {
+                let maker = scope.spawn(|| {
+                    let next = || build().ok().inspect(|_| made.open());
+                    std::iter::from_fn(next).collect::<Vec<_>>()
+                });
+                made.pass();
+                within("a shutdown", || shutdown(PATIENCE)).unwrap();
+                eventually("none is made any more", || maker.is_finished());
+                drop(maker.join());
+            });
+        });
+        assert_eq!(status, 0);
+    }
 }
 
 #[test]
