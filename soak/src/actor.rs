@@ -25,7 +25,8 @@ pub(crate) fn act(world: &'static World, post: &Post, mut rng: Rng) {
             55..80 => on_closures(&station, world, post, &mut rng),
             80..90 => on_queue(&station, world, post, &mut rng),
             90..92 => post.doing("a queue that lives briefly", || short::lived(world, &mut rng)),
-            92 | 93 => post.doing("a queue that is dropped", || short::dropped(world, &mut rng)),
+            92 => post.doing("a queue that is dropped", || short::dropped(world, &mut rng)),
+            93 => post.doing("a queue of a closure", || short::refused(world, &mut rng)),
             94..96 => post.doing("a queue and its pool", || short::round(world, &mut rng)),
             96 => {
                 drop(station);

@@ -118,7 +118,10 @@ fn child(may_lack_threads: bool, queues: &[Workqueue], terms: Terms, seed: u64) 
     let runs = Arc::new(AtomicU64::new(0));
     let mut expected = 0;
     let Some(own) = own_queue(may_lack_threads) else { return 2 };
-    for wq in queues.iter().chain([&own]) {
+    // Is used for the first time behind the shutdown, if there is one.
+    let late = rng.usize(..queues.len() + 1);
+    let others = queues.iter().enumerate().filter(|(i, _)| *i != late).map(|(_, wq)| wq);
+    for wq in others.chain([&own]) {
         let (work, delayed) = counting(&runs);
         for _ in 0..rng.u8(1..4) {
             expected += u64::from(wq.queue_work(&work));
@@ -135,8 +138,14 @@ fn child(may_lack_threads: bool, queues: &[Workqueue], terms: Terms, seed: u64) 
     if runs.load(Ordering::SeqCst) != expected {
         return 4;
     }
-    if rng.bool() && cmwq::shutdown(terms.shutdown).is_err() {
-        return 5;
+    if rng.bool() {
+        if cmwq::shutdown(terms.shutdown).is_err() {
+            return 5;
+        }
+        let is_refused = |wq: &Workqueue| wq.queue(|| ()).join().is_err_and(|e| e.is_refused());
+        if !queues.get(late).is_none_or(is_refused) {
+            return 6;
+        }
     }
     0
 }
@@ -148,7 +157,7 @@ fn wait(pid: Pid, terms: Terms) {
         WaitStatus::Signaled(_, Signal::SIGALRM | Signal::SIGKILL, _) => {
             fail(&format!("a forked child has not ended for {:?}", terms.killed));
         }
-        // 2: no queue, 3: a lost value, 4: wrong books, 5: no shutdown.
+        // 2: no queue, 3: a lost value, 4: wrong books, 5: no shutdown, 6: a shut queue let in.
         status => fail(&format!("a forked child ended with {status:?}")),
     }
 }

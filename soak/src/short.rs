@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use cmwq::{JoinHandle, Workqueue};
 use fastrand::Rng;
@@ -75,6 +77,27 @@ pub(crate) fn dropped(world: &'static World, rng: &mut Rng) {
     let runs = runs.load(Ordering::SeqCst);
     if runs != queued {
         fail(&format!("queue {name} is gone, and {runs} of its {queued} items have run"));
+    }
+}
+
+/// A closure that is refused when its time has come has the last handle of a queue, whose item
+/// waits for a timer: nobody waits for the queue there but who can.
+pub(crate) fn refused(world: &'static World, rng: &mut Rng) {
+    let builders = ["refuses", "held"].map(|name| made(Workqueue::builder(name), world));
+    let [Some(refuses), Some(held)] = builders else { return };
+    drop(refuses.clone().close());
+    let [sooner, later] = [(); 2].map(|()| Duration::from_micros(rng.u64(..2_000)));
+    let running = held.queue(move || {
+        thread::sleep(sooner);
+        cmwq::system::unbound().queue_delayed(|| (), later).join().is_ok()
+    });
+    let refused = refuses.queue_delayed(move || drop(held), sooner);
+    if !matches!(running.join(), Ok(true)) {
+        fail("an item has not got what it waited for");
+    }
+    match refused.join() {
+        Err(error) if error.is_refused() => {}
+        outcome => fail(&format!("a closure of a closed queue was not refused: {outcome:?}")),
     }
 }
 

@@ -206,9 +206,10 @@ impl RcuItem {
             && let Some(refused) = refused
         {
             // SAFETY: it will not run on behalf of this grace period.
-            unsafe { refused(this) };
+            unsafe { wq.runtime.let_go_later(this, refused) };
         }
-        // Whoever ended the grace period has more to do than to wait for the queue's end.
+        // Whoever ended the grace period has more to do than to wait for the queue's end, or for
+        // whatever the drop of what the item captured waits for.
         wq.drop_later();
     }
 

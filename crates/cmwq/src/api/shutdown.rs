@@ -19,7 +19,7 @@ use crate::os::thread_group;
 ///   [refused](crate::JoinError::is_refused);
 /// - armed timers are disarmed, also those that are armed later: their items do not run. Closures
 ///   of [`queue_delayed`](crate::Workqueue::queue_delayed) are refused, and whoever joins or awaits
-///   them is told at once;
+///   them is told at once. The calling thread drops what they captured;
 /// - queues cannot be made ([`Unavailable`](crate::ErrorKind::Unavailable)); handles and items
 ///   remain valid and may be dropped.
 ///
@@ -31,7 +31,9 @@ use crate::os::thread_group;
 /// everything and fails unless all is done already. A timeout beyond what the clock can show, such
 /// as [`Duration::MAX`], is none. Not part of the timeout is how long the threads take to leave
 /// when their items are done, [hooks](crate::Config::on_thread_stop) included, nor how long it
-/// takes until a thread can be had for an item that came in at the last moment. Items on a
+/// takes until a thread can be had for an item that came in at the last moment, nor the drop of
+/// what refused closures captured. A queue whose last handle is dropped so counts as any other that
+/// has items; if it is the drop itself that waits, on a worker, `reaper` is busy. Items on a
 /// [frozen](crate::freeze) queue do not begin: [`thaw`](crate::thaw) first. It may be called more
 /// than once, also at the same time; each call returns when the threads have left.
 ///

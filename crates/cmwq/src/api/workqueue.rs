@@ -26,8 +26,9 @@ use crate::os::sync::Arc;
 /// and await that.
 ///
 /// It does not block where that would be waiting for itself, or for nothing: from inside one of the
-/// queue's own items, from an item of a [BH queue](Builder::bh), after `close`, and in a forked
-/// child that has not used the queue. The queue is destroyed later then. Armed timers
+/// queue's own items, from an item of a [BH queue](Builder::bh), after `close`, in a forked child
+/// that has not used the queue, and where [`shutdown`](crate::shutdown) drops what a refused
+/// closure captured. The queue is destroyed later then. Armed timers
 /// ([`queue_delayed`](Self::queue_delayed), [`DelayedWork`], [`Periodic`](crate::Periodic)) keep
 /// the queue alive as a clone does: dropping the last clone does not wait for them, and the queue
 /// is destroyed when the last of them has expired or was cancelled, and its item has run.
@@ -208,6 +209,8 @@ impl Workqueue {
     /// [`flush`](Self::flush) do not wait for the timer. If the queue is being drained or was
     /// closed when the timer expires, the closure is refused then; at [`shutdown`](crate::shutdown)
     /// that is at once. Its handle [says so](crate::JoinError::is_refused), also to who awaits it.
+    /// What it captured is dropped before, by one of the library's threads, or by the one that
+    /// calls `shutdown`.
     ///
     /// ```
     /// use std::time::{Duration, Instant};

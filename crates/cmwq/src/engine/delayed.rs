@@ -44,7 +44,8 @@ const _: () = {
     assert!(offset_of!(Route, wq) == 0 && offset_of!(Route, cpu) == 8);
 };
 
-/// Lets go of an item that will not run. Called once, with PENDING given up.
+/// Lets go of an item that will not run. Called once, with PENDING given up, by any thread. It does
+/// not unwind.
 pub(crate) type Refused = unsafe fn(NonNull<DelayedItem>);
 
 /// Where a delayed item is going.
@@ -269,7 +270,8 @@ impl DelayedItem {
 /// Timers of delayed items expired: queues the items, in this order. KERNEL:
 /// `delayed_work_timer_fn` — same, for several at once.
 ///
-/// `items` is only scratch space.
+/// `items` is only scratch space. `let_go` is told of each item that its queue refuses, and has the
+/// function called with it, once, by whichever thread: it drops what is the user's.
 ///
 /// # Safety
 /// Each timer must be a member of a valid [`DelayedItem`] that was armed, and was taken off the
@@ -278,6 +280,7 @@ pub(crate) unsafe fn expired(
     service: &Service,
     timers: &[NonNull<Timer>],
     items: &mut Vec<NonNull<WorkItem>>,
+    let_go: impl Fn(NonNull<DelayedItem>, Refused),
 ) {
     let item_of = |timer: &NonNull<Timer>| {
         // SAFETY: a member of a delayed item by the caller's promise.
@@ -298,7 +301,8 @@ pub(crate) unsafe fn expired(
             if is_held {
                 let this = item.cast::<DelayedItem>();
                 // SAFETY: it will not run on behalf of this timer, and is valid until it is let go.
-                unsafe { this.as_ref().refused.inspect(|refused| refused(this)) };
+                let refused = unsafe { this.as_ref() }.refused;
+                refused.into_iter().for_each(|refused| let_go(this, refused));
             }
         };
         // SAFETY: the timers are still counted; the items are valid, and PENDING is owned.

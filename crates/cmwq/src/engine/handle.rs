@@ -6,6 +6,7 @@ use cmwq_core::{Closed, WqKey};
 
 use crate::engine::account::Account;
 use crate::engine::current;
+use crate::engine::reaper;
 use crate::engine::reclaim;
 use crate::engine::rescuing;
 use crate::engine::wq::Wq;
@@ -165,13 +166,20 @@ impl Owner {
     }
 
     fn make_successor(&self) -> Result<Arc<Wq>, Error> {
-        let wq =
-            (self.wq.runtime.upcalls.runtime_of_process)()?.new_wq(&self.wq.name, self.wq.spec)?;
-        self.wq.pass_settings_to(&wq);
-        if wq.spec.mem_reclaim {
-            rescuing::start(&wq)
-                .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
+        let runtime = (self.wq.runtime.upcalls.runtime_of_process)()?;
+        let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
+        // One that is shut has nothing to rescue.
+        if wq.spec.mem_reclaim
+            && !wq.closed().is_for(Closed::SHUT)
+            && let Err(error) = rescuing::start(&wq)
+        {
+            // The next attempt makes another one.
+            wq.destroy();
+            runtime.forget_wq(wq.key);
+            return Err(Error::thread("cannot create the queue's rescuer", error));
         }
+        // Behind what may fail, as in `Builder::build`: from now on others find it by its name.
+        self.wq.pass_settings_to(&wq);
         Ok(wq)
     }
 
@@ -234,9 +242,10 @@ impl Drop for Owner {
         }
         // ORDERING: see `Handle::close_and_drain`.
         let takes_long = wq.is_going() && !self.is_drained.load(Ordering::Relaxed);
-        if self.is_left_to_others || takes_long || is_inside(wq.key) || current::in_bh() {
+        let must_not_wait = is_inside(wq.key) || current::in_bh() || reaper::leaves_ends();
+        if self.is_left_to_others || takes_long || must_not_wait {
             // An item or a rescuer must not wait for itself, and an item of a BH queue must not
-            // wait at all: the reaper does.
+            // wait at all, nor who shuts the library down until a given time: the reaper does.
             wq.runtime.destroy_later(wq);
         } else {
             wq.destroy();

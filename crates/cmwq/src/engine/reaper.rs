@@ -1,6 +1,9 @@
-//! The reaper: a queue that destroys queues whose last handle was dropped where the thread cannot
-//! wait.
+//! The reaper: a queue that does in the place of threads that cannot wait what may take long. It
+//! destroys queues whose last handle they dropped, and lets go of items that a queue refused when
+//! their time had come: what these captured is the user's, and what its drop waits for may be
+//! anything.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use cmwq_core::{Closed, WorkItem};
@@ -28,7 +31,61 @@ unsafe extern "C" fn take_down(item: *mut WorkItem) {
     this.wq.runtime.forget_wq(this.wq.key);
 }
 
+/// The item that lets go of a refused one.
+#[repr(C)]
+struct LetGo<T> {
+    item: WorkItem,
+    refused: NonNull<T>,
+    let_go: unsafe fn(NonNull<T>),
+}
+
+/// Its function.
+unsafe extern "C" fn let_go<T>(item: *mut WorkItem) {
+    // SAFETY: made by `let_go_later`, and the run's, or that call's if there is no run.
+    let this = unsafe { Box::from_raw(item.cast::<LetGo<T>>()) };
+    // SAFETY: the promise of who called `let_go_later`.
+    unsafe { (this.let_go)(this.refused) };
+}
+
+crate::os::sync::thread_local! {
+    static LEAVES_ENDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread leaves it to the reaper to destroy queues whose last handle it drops.
+pub(crate) fn leaves_ends() -> bool {
+    LEAVES_ENDS.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Does what may drop last handles of queues, which the calling thread has no time to destroy. It
+/// must not unwind.
+pub(crate) fn leaving_ends(what: impl FnOnce()) {
+    let before = LEAVES_ENDS.with(|leaves| leaves.replace(true));
+    what();
+    LEAVES_ENDS.with(|leaves| leaves.set(before));
+}
+
 impl Runtime {
+    /// Lets go of an item that a queue refused. Each by an item of its own: what it captured may
+    /// wait for another one that was refused. After a shutdown the calling thread does it.
+    ///
+    /// # Safety
+    /// `let_go` must be fit to be called with `refused`, once, by any thread, and not unwind.
+    #[cold]
+    pub(crate) unsafe fn let_go_later<T>(
+        &'static self,
+        refused: NonNull<T>,
+        let_go: unsafe fn(NonNull<T>),
+    ) {
+        let errand = LetGo { item: WorkItem::new(self::let_go::<T>), refused, let_go };
+        let item = Box::into_raw(Box::new(errand)).cast::<WorkItem>();
+        // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
+        let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item)) };
+        if queued == Queueing::Refused {
+            // SAFETY: there will be no run.
+            leaving_ends(|| unsafe { self::let_go::<T>(item) });
+        }
+    }
+
     /// Takes a queue down whose last handle was dropped by one of the workers.
     #[cold]
     pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
@@ -48,8 +105,8 @@ impl Runtime {
         registry.wqs.iter().flatten().filter(is_other).cloned().collect()
     }
 
-    /// The queue that takes down queues whose last handle was dropped where one cannot wait, and
-    /// waits for others in the place of who does not want to. A shutdown closes it last.
+    /// The queue of this module, which also waits for others in the place of who does not want to.
+    /// A shutdown closes it last.
     pub(crate) fn reaper(&'static self) -> Arc<Wq> {
         let mut registry = lock(&self.registry);
         if let Some(reaper) = &registry.reaper {

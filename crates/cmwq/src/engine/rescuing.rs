@@ -64,8 +64,12 @@ pub(crate) fn start(wq: &Wq) -> io::Result<()> {
     });
     let duty = Duty { runtime, rescuer: Arc::clone(&rescuer) };
     runtime.threads.spawn(name, runtime.params.stack_size, move || duty.main())?;
-    let is_first = wq.rescuer.set(rescuer).is_ok();
+    let is_first = wq.rescuer.set(Arc::clone(&rescuer)).is_ok();
     debug_assert!(is_first, "a queue has one rescuer");
+    if runtime.has_begun_to_shut() {
+        // It may have looked for rescuers before this one could be found.
+        rescuer.stop();
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use cmwq_core::place::{self, StandIn};
-use cmwq_core::{PoolId, WorkerId, WqKey};
+use cmwq_core::{Closed, PoolId, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -599,6 +599,27 @@ impl Runtime {
             )));
         }
         Ok(self.register(&mut registry, name, spec))
+    }
+
+    /// Registers the queue that a child has in the place of its parent's. After a shutdown it is
+    /// shut, as all others are.
+    pub(crate) fn new_successor(&'static self, name: &str, spec: Spec) -> Arc<Wq> {
+        let mut registry = lock(&self.registry);
+        let wq = self.register(&mut registry, name, spec);
+        // ORDERING: no pairing: see `close_down`.
+        if self.is_shut.load(Ordering::Relaxed) {
+            wq.close(Closed::SHUT);
+        }
+        wq
+    }
+
+    /// Whether a shutdown has begun. If not, it finds all that the caller's queues had before this
+    /// call.
+    pub(crate) fn has_begun_to_shut(&self) -> bool {
+        // Who shuts it down sets this before he takes the lock, under which he finds the queues.
+        let _registry = lock(&self.registry);
+        // ORDERING: no pairing: see above.
+        self.is_shut.load(Ordering::Relaxed)
     }
 
     pub(crate) fn register(

@@ -150,8 +150,12 @@ impl Loop {
         }
         drop(timers);
         self.is_behind = budget == 0;
+        // What the user's closures captured is not dropped by this thread: that may take long, or
+        // wait for another timer.
+        // SAFETY: `expired` gives each item once, with what lets go of it.
+        let let_go = |item, refused| unsafe { self.runtime.let_go_later(item, refused) };
         // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
-        unsafe { delayed::expired(service, &self.due, &mut self.items) };
+        unsafe { delayed::expired(service, &self.due, &mut self.items, let_go) };
         self.due.clear();
     }
 

@@ -4,7 +4,8 @@
 //!    queues: from now on they take in what their own items queue, and nothing else.
 //! 2. It discards armed timers: their items are refused.
 //! 3. It waits until the queues are idle, or for its deadline. Up to here it may be called again.
-//! 4. It stops the rescuers, one after the other, and waits for each: their queues are empty.
+//! 4. It stops the rescuers, one after the other, and waits for each: their queues are empty. Who
+//!    is just making a queue stops that one's rescuer by himself.
 //! 5. The first caller that comes so far tells watchdog, sentinels, BH contexts and service to
 //!    leave, closes all pools, whose workers leave when they are idle, and waits for the last
 //!    thread. Later callers wait for that, too.

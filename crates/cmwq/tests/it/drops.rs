@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::Workqueue;
+use cmwq::{JoinHandle, RcuWork, Workqueue, rcu_read_lock};
 
 use crate::support::scene::{Scene, Stage};
+use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, sys, unbound, within};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("drops::by_the_timer", the_timers_handle_is_the_last),
+    ("drops::last_handle_in_a_refused_closure", last_handle_in_a_refused_closure),
+    ("drops::refused_closures_wait", refused_closures_wait),
     ("drops::ten_thousand", ten_thousand_queues),
 ];
 
@@ -159,6 +162,113 @@ fn the_timers_handle_is_the_last() {
     began.pass();
     handle.open();
     assert_eq!(joined(item), 5);
+}
+
+/// Opens a gate when it is dropped.
+struct Opens(Gate);
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+/// Passes a gate when it is dropped.
+struct Passes(Gate);
+
+impl Drop for Passes {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
+/// Waits for a closure that is refused, when it is dropped.
+struct Joins(Option<JoinHandle<()>>);
+
+impl Drop for Joins {
+    fn drop(&mut self) {
+        let handle = self.0.take().unwrap();
+        assert!(handle.join().unwrap_err().is_refused());
+    }
+}
+
+const SOON: Duration = Duration::from_millis(5);
+
+/// Timers are armed for its items, which it refuses when they expire.
+fn refusing() -> Workqueue {
+    let wq = managed("refuses");
+    wq.clone().close().wait();
+    wq
+}
+
+#[track_caller]
+fn assert_refused(handle: JoinHandle<()>) {
+    let outcome = handle.join_timeout(PATIENCE).expect("whoever waits is told");
+    assert!(outcome.unwrap_err().is_refused());
+}
+
+#[test]
+fn a_refused_closure_may_have_the_last_handle() {
+    Stage::new("drops::last_handle_in_a_refused_closure").play();
+}
+
+/// When its timer expires, a closure is refused that has the last handle of another queue. An item
+/// of that queue runs, and waits for a timer: for that the service thread has to be there.
+fn last_handle_in_a_refused_closure() {
+    let (held, other) = (managed("held"), managed("other"));
+    let is_dropped = Gate::new();
+    let running = held.queue({
+        let is_dropped = is_dropped.clone();
+        move || {
+            is_dropped.pass();
+            joined(other.queue_delayed(|| 5, SOON))
+        }
+    });
+    let captured = (Opens(is_dropped), held);
+    let refused = refusing().queue_delayed(move || drop(captured), SOON);
+    assert_eq!(joined(running), 5);
+    assert_refused(refused);
+}
+
+#[test]
+fn what_refused_closures_captured_may_wait_when_it_is_dropped() {
+    Stage::new("drops::refused_closures_wait").play();
+}
+
+/// Timers go on, and other closures are refused, the one that is waited for included.
+fn refused_closures_wait() {
+    let (refuses, other) = (refusing(), managed("other"));
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let passes = Passes(gate.clone());
+    let first = refuses.queue_delayed(move || drop(passes), SOON);
+    let joins = Joins(Some(refuses.queue_delayed(|| (), 3 * SOON)));
+    let second = refuses.queue_delayed(move || drop(joins), 2 * SOON);
+    assert_refused(second);
+    assert_eq!(joined(other.queue_delayed(|| 1, SOON)), 1);
+    assert!(!first.is_finished(), "what it captured is still being dropped");
+    gate.open();
+    assert_refused(first);
+}
+
+#[test]
+fn a_refused_rcu_item_may_have_the_last_handle() {
+    let (refuses, held) = (managed("refuses"), managed("held"));
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let running = held.queue({
+        let gate = gate.clone();
+        move || gate.pass()
+    });
+    let work = RcuWork::new(move || drop(held.clone()));
+    let section = rcu_read_lock();
+    assert!(refuses.queue_rcu_work(&work));
+    drop(work);
+    refuses.close().wait();
+    // Whoever ends the grace period does not wait for the item.
+    drop(section);
+    gate.open();
+    joined(running);
 }
 
 #[test]

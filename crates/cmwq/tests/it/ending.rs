@@ -26,6 +26,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("ending::by_items", by_items),
     ("ending::by_children", by_children),
     ("ending::by_children_of_what_was_shut", by_children_of_what_was_shut),
+    ("ending::by_children_that_were_shut", by_children_that_were_shut),
     ("ending::rearming", rearming),
     ("ending::themselves", themselves),
 ];
@@ -194,6 +195,7 @@ fn call_in_order(scenery: &Scenery) {
 fn every_call_returns_in_a_forked_child() {
     Stage::new("ending::by_children").play();
     Stage::new("ending::by_children_of_what_was_shut").play();
+    Stage::new("ending::by_children_that_were_shut").play();
 }
 
 /// On what its parent has made and used, and shuts down; and then the parent goes on.
@@ -222,6 +224,18 @@ fn by_children_of_what_was_shut() {
     let sceneries = call_everything(sceneries, When::Closed);
     let status = sys::fork(|| {
         call_everything(sceneries, When::Open);
+    });
+    assert_eq!(status, 0, "the child: see above");
+}
+
+/// What they have inherited is used there for the first time behind a shutdown.
+fn by_children_that_were_shut() {
+    let sceneries: Vec<_> = kinds().into_iter().map(|wq| Scenery::new(wq, true)).collect();
+    let sceneries = call_everything(sceneries, When::Open);
+    let status = sys::fork(|| {
+        joined(managed("own").queue(|| ()));
+        shutdown(PATIENCE).unwrap();
+        call_everything(sceneries, When::Closed);
     });
     assert_eq!(status, 0, "the child: see above");
 }

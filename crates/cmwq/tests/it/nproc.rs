@@ -3,11 +3,13 @@
 //!
 //! The limit is on the threads of a user, so every scene has a user of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use cmwq::sysfs::{self, Attribute};
 use cmwq::{ErrorKind, Workqueue};
 
 use crate::bh::bh;
@@ -22,6 +24,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("nproc::idle_elsewhere", idle_elsewhere),
     ("nproc::standby", standby),
     ("nproc::service", service),
+    ("nproc::rescuer_in_a_child", rescuer_in_a_child),
 ];
 
 /// Users that nobody is, far from any that a system gives away. `n` is below 32.
@@ -54,6 +57,11 @@ fn no_thread_for_a_standby() {
 #[test]
 fn no_thread_for_the_service() {
     Stage::new("nproc::service").user(user(3)).play();
+}
+
+#[test]
+fn no_thread_for_the_rescuer_in_a_child() {
+    Stage::new("nproc::rescuer_in_a_child").user(user(7)).play();
 }
 
 /// From now on this user can have no more threads; returns the limit there was.
@@ -181,10 +189,35 @@ fn standby() {
 
 fn service() {
     let limit = no_more_threads();
-    for _ in 0..3 {
+    let fail = || {
         let error = Workqueue::new("no service").expect_err("there is no thread for it");
         assert_eq!(error.kind(), ErrorKind::ThreadCreation);
-    }
+    };
+    (0..50).for_each(|_| fail());
+    let before = procfs::resident_bytes();
+    (0..500).for_each(|_| fail());
+    let grown = procfs::resident_bytes().saturating_sub(before);
+    assert!(grown < 1 << 20, "500 attempts have left {grown} bytes");
     more_threads(limit);
     assert_eq!(joined(managed("service").queue(|| 1)), 1);
+}
+
+/// An attempt to make the queue anew that fails leaves none behind, which would have its name.
+fn rescuer_in_a_child() {
+    let wq = Workqueue::builder("rescued").unbound().mem_reclaim().sysfs().build().unwrap();
+    let status = sys::fork(|| {
+        joined(managed("own").queue(|| ()));
+        let limit = no_more_threads();
+        for _ in 0..3 {
+            let has_panicked = catch_unwind(AssertUnwindSafe(|| wq.queue(|| ()))).is_err();
+            assert!(has_panicked, "there is no thread for its rescuer");
+        }
+        assert!(sysfs::find("rescued").is_none(), "nothing is left of the attempts");
+        more_threads(limit);
+        assert_eq!(joined(wq.queue(|| 1)), 1);
+        let found = sysfs::find("rescued").expect("it is registered, as the parent's is");
+        found.store(Attribute::MaxActive, "5").unwrap();
+        assert_eq!(wq.max_active(), 5, "it is this one");
+    });
+    assert_eq!(status, 0);
 }

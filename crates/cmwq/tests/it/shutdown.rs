@@ -16,11 +16,14 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::unused", unused),
     ("shutdown::busy", busy),
     ("shutdown::timers", timers),
+    ("shutdown::last_handle", last_handle),
     ("shutdown::inside", inside),
     ("shutdown::futures", futures),
     ("shutdown::rearming", rearming),
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
+    ("shutdown::first_use_in_a_child", first_use_in_a_child),
+    ("shutdown::rescuers", rescuers),
     ("shutdown::twice", twice),
     ("shutdown::waits", waits),
     ("shutdown::first_waits", first_waits),
@@ -133,6 +136,27 @@ fn timers() {
 }
 
 #[test]
+fn the_time_is_not_spent_on_the_end_of_a_queue() {
+    Stage::new("shutdown::last_handle").play();
+}
+
+/// A closure whose timer is disarmed has the last handle of a queue with an item that runs.
+fn last_handle() {
+    let (armed, held) = (managed("armed"), managed("held"));
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let theirs = gate.clone();
+    let running = held.queue(move || theirs.pass());
+    let refused = armed.queue_delayed(move || drop(held), Duration::from_secs(3600));
+    let error = within("it", || shutdown(Duration::from_millis(50))).unwrap_err();
+    assert_eq!(error.busy(), ["held"]);
+    assert!(refused.is_finished() && refused.join().unwrap_err().is_refused());
+    gate.open();
+    shutdown(PATIENCE).unwrap();
+    running.join().unwrap();
+}
+
+#[test]
 fn an_item_that_arms_itself_comes_to_an_end() {
     Stage::new("shutdown::rearming").play();
 }
@@ -234,6 +258,62 @@ fn child() {
         eventually("no thread stays", || procfs::other_tasks().is_empty());
     });
     assert_eq!(status, 0);
+}
+
+#[test]
+fn a_queue_of_the_parent_is_first_used_behind_a_shutdown() {
+    Stage::new("shutdown::first_use_in_a_child").play();
+}
+
+/// In a child that has shut its library down, a queue that it inherited is as any other.
+fn first_use_in_a_child() {
+    let rescued = Workqueue::builder("all").unbound().mem_reclaim().sysfs().build().unwrap();
+    let queues: Vec<_> = every_kind("all").into_iter().chain([rescued]).collect();
+    let status = sys::fork(|| {
+        let own = managed("own");
+        joined(own.queue(|| ()));
+        shutdown(PATIENCE).unwrap();
+        for wq in &queues {
+            assert!(wq.queue(|| ()).join().unwrap_err().is_refused());
+            assert!(wq.queue_delayed(|| (), Duration::ZERO).join().unwrap_err().is_refused());
+            assert_eq!((wq.name(), format!("{wq:?}").is_empty()), ("all", false));
+            wq.flush();
+            wq.drain();
+            let work = Work::new(|| unreachable!("nobody runs it"));
+            assert!(wq.queue_work(&work) && !work.is_pending());
+        }
+        let clones = queues.clone();
+        drop(queues.into_iter().map(Workqueue::close).collect::<Vec<_>>());
+        drop(clones);
+        eventually("no thread stays", || procfs::other_tasks().is_empty());
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn queues_with_rescuers_are_made_meanwhile() {
+    Stage::new("shutdown::rescuers").play();
+}
+
+/// A queue is known before its rescuer is there, which has to leave as all others do.
+fn rescuers() {
+    for _ in 0..50 {
+        let status = sys::fork(|| {
+            let made = Gate::new();
+            let build = || Workqueue::builder("made").unbound().mem_reclaim().build();
+            thread::scope(|scope| {
+                let maker = scope.spawn(|| {
+                    let next = || build().ok().inspect(|_| made.open());
+                    std::iter::from_fn(next).collect::<Vec<_>>()
+                });
+                made.pass();
+                within("a shutdown", || shutdown(PATIENCE)).unwrap();
+                eventually("none is made any more", || maker.is_finished());
+                drop(maker.join());
+            });
+        });
+        assert_eq!(status, 0);
+    }
 }
 
 #[test]

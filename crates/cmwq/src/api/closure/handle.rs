@@ -30,7 +30,8 @@ use crate::record::symbol;
 /// on the thread that drops the handle if the closure had returned before. A panic that nobody
 /// joins goes to the [panic handler](crate::set_panic_handler), on the same thread. What the
 /// closure captured is dropped on the worker when its function returns, and by
-/// [`cancel`](Self::cancel) on the calling thread.
+/// [`cancel`](Self::cancel) on the calling thread; where a queue refuses the closure, on the thread
+/// that queues it, or, when its time has come, on a worker.
 ///
 /// The handle is also a future, which does not need any particular executor. Once it was ready it
 /// must neither be polled again nor joined: both panic.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cmwq_core::{FIRE_BATCH, Nanos, Timer, Wheel};
 
 use crate::engine::handle::{Handle, TimersHandle};
+use crate::engine::reaper::leaving_ends;
 use crate::engine::service::Service;
 use crate::engine::timers::Armed;
 use crate::engine::wq::Wq;
@@ -112,7 +113,8 @@ impl Service {
         unsafe { wq.sub(count) }
     }
 
-    /// Disarms all timers: their items go to their queues, which refuse them.
+    /// Disarms all timers: their items go to their queues, which refuse them. The caller drops what
+    /// they captured, but does not wait for the end of a queue whose last handle is there.
     pub(crate) fn discard_timers(&self) {
         let (mut due, mut items) = (Vec::new(), Vec::new());
         loop {
@@ -122,8 +124,10 @@ impl Service {
                 due.push(timer);
             }
             drop(timers);
+            // SAFETY: `expired` gives each item once, with what lets go of it.
+            let let_go = |item, refused: super::Refused| unsafe { refused(item) };
             // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
-            unsafe { super::expired(self, &due, &mut items) };
+            leaving_ends(|| unsafe { super::expired(self, &due, &mut items, let_go) });
             if due.is_empty() && budget > 0 {
                 return;
             }

@@ -38,17 +38,26 @@ pub(crate) fn on_one_cpu() -> &'static Runtime {
 }
 
 /// Makes a runtime and starts its service. Runtimes live for ever.
+///
+/// # Errors
+/// If the system has no thread to give; then nothing is left of the runtime.
 pub(crate) fn start(
     params: Params,
     machine: Machine,
     first_pool: u32,
     inspect: Inspect,
 ) -> io::Result<&'static Runtime> {
-    let runtime = Box::leak(Runtime::assemble(params, machine, first_pool, inspect, UPCALLS));
+    let raw = Box::into_raw(Runtime::assemble(params, machine, first_pool, inspect, UPCALLS));
+    // SAFETY: from a box, which is freed only below, where nobody knows of it.
+    let runtime: &'static Runtime = unsafe { &*raw };
     runtime.record_placement();
     if !IS_MODEL && sense::is_alone() {
         sense::reserve();
     }
-    service_thread::start(runtime)?;
+    if let Err(error) = service_thread::start(runtime) {
+        // SAFETY: from a box. There is no thread, and only that one was told of it.
+        drop(unsafe { Box::from_raw(raw) });
+        return Err(error);
+    }
     Ok(runtime)
 }

@@ -58,6 +58,20 @@ fn an_item_of_a_timer_waits_for_another_timer() {
     });
 }
 
+/// A closure that its queue refuses has the last handle of another queue, whose item waits for
+/// another timer: it is not the service that lets go of the closure.
+#[test]
+fn a_refused_closure_has_the_last_handle_of_a_queue() {
+    check(Pods::One, |world| {
+        let (refuses, held, other) = (world.percpu(), world.percpu(), world.percpu());
+        let running = held.queue(move || other.queue_delayed(|| 1, LATER).join().unwrap());
+        refuses.handle().close(Closed::DESTROYING);
+        let refused = refuses.queue_delayed(move || drop(held), SOON);
+        assert_eq!(running.join().unwrap(), 1);
+        assert!(refused.join().unwrap_err().is_refused());
+    });
+}
+
 /// Armed while all is shut down: it is refused, or found and discarded.
 #[test]
 fn none_is_armed_when_all_is_shut() {

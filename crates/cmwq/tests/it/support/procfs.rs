@@ -42,6 +42,14 @@ pub(crate) fn nr_threads() -> usize {
     tids().len()
 }
 
+/// How much memory the process has.
+pub(crate) fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("this test needs /proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|size| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.expect("the kernel says how much") << 10
+}
+
 fn tids() -> Vec<i32> {
     let dir = fs::read_dir("/proc/self/task").expect("this test needs /proc");
     dir.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
