@@ -193,9 +193,9 @@ impl Spawner {
     /// nothing, and loses its turn. With a `max_queued` of 0 it waits for ever.
     ///
     /// # Errors
-    /// [`Refused::Closed`], [`Refused::Draining`] or [`Refused::ShutDown`]. Whoever waits is told at
-    /// once if [`close`](Self::close) is called, and when it is his turn if somebody else closes the
-    /// queue, such as another spawner.
+    /// [`Refused::Closed`], [`Refused::Draining`] or [`Refused::ShutDown`]. Whoever waits is told
+    /// at once if [`close`](Self::close) is called, and when it is his turn if somebody else closes
+    /// the queue, such as another spawner.
     pub async fn reserve(&self) -> Result<Permit, Refused> {
         self.check_open()?;
         let place = match &self.0.room {

@@ -18,7 +18,6 @@ mod find;
 mod later;
 mod look;
 mod rcu;
-#[cfg(not(cmwq_loom))]
 mod softirq;
 #[cfg(not(cmwq_loom))]
 mod timers;

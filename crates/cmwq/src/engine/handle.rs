@@ -9,6 +9,7 @@ use crate::engine::current;
 use crate::engine::reaper;
 use crate::engine::reclaim;
 use crate::engine::rescuing;
+use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
 use crate::os::error::Error;
 use crate::os::generation;
@@ -155,18 +156,19 @@ impl Owner {
         if let Some(wq) = this.known_successor() {
             return Ok(wq);
         }
+        // Not behind the lock: who forks locks the making of a runtime first.
+        let runtime = (this.wq.runtime.upcalls.runtime_of_process)()?;
         let _successors = lock_plain(&SUCCESSORS);
         if let Some(wq) = this.known_successor() {
             return Ok(wq);
         }
-        let wq = Box::leak(Box::new(this.make_successor()?));
+        let wq = Box::leak(Box::new(this.make_successor(runtime)?));
         Self::leave_parents_timers(this);
         this.successor.set(wq);
         Ok(wq)
     }
 
-    fn make_successor(&self) -> Result<Arc<Wq>, Error> {
-        let runtime = (self.wq.runtime.upcalls.runtime_of_process)()?;
+    fn make_successor(&self, runtime: &'static Runtime) -> Result<Arc<Wq>, Error> {
         let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
         // One that is shut has nothing to rescue.
         if wq.spec.mem_reclaim

@@ -1,10 +1,12 @@
 //! Forking: the child gets fresh pools, and the parent's items stay the parent's.
 
+mod first;
+
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -29,13 +31,14 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::inside_run", inside_run),
     ("fork::storm", storm),
     ("fork::generations", generations),
+    ("fork::using_first", first::of_a_queue),
     ("fork::last_handle", last_handle),
     ("fork::exits", exits),
     ("fork::beginners", beginners),
     ("fork::readers", readers),
     ("fork::first_readers", first_readers),
-    ("fork::first_calls", first_calls),
-    ("fork::first_use", first_use),
+    ("fork::first_calls", first::calls),
+    ("fork::first_use", first::of_the_library),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -695,85 +698,4 @@ fn first_readers() {
     assert_eq!(status, 0, "a child of a reader");
     gate.open();
     other.join().unwrap();
-}
-
-/// What may be called before the library's first use, and takes a lock.
-const FIRST_CALLS: &[fn()] = &[
-    || cmwq::set_param("idle_timeout", "5").unwrap(),
-    || assert!(cmwq::param("idle_timeout").is_some()),
-    || _ = cmwq::Config::builder().install(),
-    || cmwq::set_panic_handler(|_| ()),
-    || cmwq::set_item_panic_handler(|_| ()),
-    || cmwq::set_watchdog_handler(|_| ()),
-    || _ = cmwq::notices(),
-    || _ = cmwq::control::path(),
-];
-
-/// Another thread has done nothing but one of them, again and again, when the process forks.
-#[test]
-fn a_child_of_a_parent_that_only_prepares_can_do_everything() {
-    Stage::new("fork::first_calls").play();
-}
-
-fn first_calls() {
-    for (which, call) in FIRST_CALLS.iter().enumerate() {
-        // In a process that has done nothing yet.
-        assert_eq!(sys::fork(|| forks_beside(*call)), 0, "beside call {which}");
-    }
-}
-
-fn forks_beside(call: fn()) {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                call();
-            }
-        });
-        for _ in 0..40 {
-            let status = sys::fork(|| {
-                FIRST_CALLS.iter().for_each(|call| call());
-                drop(managed("child"));
-            });
-            stop.store(status != 0, Ordering::Relaxed);
-            assert_eq!(status, 0, "a child");
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-}
-
-/// Another thread makes the library's first use when the process forks.
-#[test]
-fn a_child_that_is_forked_beside_the_first_use_can_use_the_library() {
-    Stage::new("fork::first_use").play();
-}
-
-fn first_use() {
-    for round in 0..50 {
-        // In a process that has done nothing yet.
-        assert_eq!(sys::fork(forks_beside_first_use), 0, "round {round}");
-    }
-}
-
-fn forks_beside_first_use() {
-    /// While the first use is under way, and some before and after it.
-    const CHILDREN: usize = 4;
-    /// Seconds until a child that hangs is killed: before its parent, which says so.
-    const TIME_LIMIT: u32 = 300;
-    let uses_it = |name| assert_eq!(joined(managed(name).queue(|| 7)), 7);
-    let begin = Barrier::new(2);
-    let children = thread::scope(|scope| {
-        scope.spawn(|| {
-            begin.wait();
-            uses_it("first");
-        });
-        begin.wait();
-        let child = || {
-            sys::alarm(TIME_LIMIT);
-            uses_it("child");
-        };
-        [(); CHILDREN].map(|()| sys::begin_child(child))
-    });
-    uses_it("parent");
-    assert_eq!(children.map(sys::end_of), [0; CHILDREN]);
 }

@@ -11,6 +11,7 @@ use crate::os::sync::OnceLock;
 ///
 /// # Errors
 /// If no thread can be had for its first use, or after a shutdown.
+#[allow(dead_code, reason = "loom has no timers of C's")]
 pub(super) fn queue() -> Result<&'static Workqueue, Error> {
     static QUEUE: OnceLock<Workqueue> = OnceLock::new();
     let wq = system::get_or_build(&QUEUE, "softirq", |b| b.bh())?;
