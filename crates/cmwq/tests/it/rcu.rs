@@ -289,11 +289,7 @@ unsafe impl GracePeriods for Manual {
 
 impl Manual {
     const fn new() -> Self {
-        Self {
-            waiting: Mutex::new(Vec::new()),
-            ended: Condvar::new(),
-            barriers: AtomicU32::new(0),
-        }
+        Self { waiting: Mutex::new(Vec::new()), ended: Condvar::new(), barriers: AtomicU32::new(0) }
     }
 
     fn end(&self) {
