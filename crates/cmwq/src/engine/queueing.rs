@@ -22,6 +22,12 @@ crate::os::sync::thread_local! {
     static REFUSAL: Cell<Closed> = const { Cell::new(Closed::NOT) };
 }
 
+/// What [`last_refusal`] tells the calling thread from now on.
+pub(crate) fn note_refusal(why: Closed) {
+    // A thread whose thread-locals are gone is not told.
+    let _ = REFUSAL.try_with(|refusal| refusal.set(why));
+}
+
 /// Why the last item was refused that the calling thread was about to queue, by hand or for a
 /// timer: for whoever has to tell that item's owner. Nothing, if its queue is open again by now.
 pub(crate) fn last_refusal() -> Closed {
@@ -305,8 +311,7 @@ impl Wq {
     /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.
     #[cold]
     pub(crate) fn refuse(&self, item: &WorkItem) -> Queueing {
-        // A thread whose thread-locals are gone is not told why.
-        let _ = REFUSAL.try_with(|refusal| refusal.set(self.closed()));
+        note_refusal(self.closed());
         self.say_refused(item.func());
         item.release(item.word());
         Queueing::Refused

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 
 use cmwq_core::{Closed, WorkItem};
 
+use crate::engine::queueing;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::sync::{Arc, lock};
@@ -37,12 +38,15 @@ struct LetGo<T> {
     item: WorkItem,
     refused: NonNull<T>,
     let_go: unsafe fn(NonNull<T>),
+    /// Why it was refused, as the thread knew that has found it out.
+    why: Closed,
 }
 
 /// Its function.
 unsafe extern "C" fn let_go<T>(item: *mut WorkItem) {
     // SAFETY: made by `let_go_later`, and the run's, or that call's if there is no run.
     let this = unsafe { Box::from_raw(item.cast::<LetGo<T>>()) };
+    queueing::note_refusal(this.why);
     // SAFETY: the promise of who called `let_go_later`.
     unsafe { (this.let_go)(this.refused) };
 }
@@ -76,7 +80,8 @@ impl Runtime {
         refused: NonNull<T>,
         let_go: unsafe fn(NonNull<T>),
     ) {
-        let errand = LetGo { item: WorkItem::new(self::let_go::<T>), refused, let_go };
+        let (item, why) = (WorkItem::new(self::let_go::<T>), queueing::last_refusal());
+        let errand = LetGo { item, refused, let_go, why };
         let item = Box::into_raw(Box::new(errand)).cast::<WorkItem>();
         // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
         let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item)) };
