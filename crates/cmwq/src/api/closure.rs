@@ -20,7 +20,6 @@ use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::handle::Handle;
-use crate::engine::queueing;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::IS_MODEL;
 use crate::os::panic;
@@ -162,7 +161,7 @@ impl<I: Item, F: Job<T>, T> Closure<I, F, T> {
     /// once.
     unsafe fn drop_func(whole: NonNull<u8>) {
         #[cfg(feature = "tracing")]
-        drop(callers::leave(whole.as_ptr().cast()));
+        callers::forget(whole.as_ptr().cast());
         let run = Run(whole.cast::<Self>());
         // SAFETY: the caller has it in the run's place.
         let (func, owner) = unsafe { run.take_job() }.split();
@@ -209,9 +208,9 @@ unsafe extern "C" fn run<N, I: Item, F: Job<T>, T>(item: *mut WorkItem) {
 /// `item` must come from [`make`] with the same `F` and `T`, and be neither queued nor armed.
 pub(crate) unsafe fn refuse<I: Item, F: Job<T>, T>(item: NonNull<I>) {
     // Before anything of the user's is dropped, which may be refused something, too.
-    let why = Refused::of(queueing::last_refusal());
+    let why = Refused::last();
     #[cfg(feature = "tracing")]
-    drop(callers::leave(item.as_ptr().cast()));
+    callers::forget(item.as_ptr().cast());
     let run = Run::<I, F, T>(item.cast());
     // SAFETY: the first and only time: this is in the run's place.
     let (func, owner) = unsafe { run.take_job() }.split();

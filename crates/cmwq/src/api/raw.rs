@@ -161,9 +161,7 @@ pub unsafe fn destroy(raw: NonNull<()>) -> Option<Workqueue> {
 /// Why the queue takes nothing from the caller now; `None`: it does.
 #[must_use]
 pub fn refusal(wq: &Workqueue) -> Option<Refused> {
-    let (closed, lets_in) = (wq.handle().closed(), wq.handle().lets_in());
-    // It may be open again by now.
-    (!lets_in).then(|| Refused::of(closed))
+    wq.handle().closed_to_caller().map(Refused::of)
 }
 
 /// What the C interface says: also a refused item counts as queued.

@@ -13,7 +13,6 @@ use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::engine::invoke;
 use crate::engine::own_event::OwnEvent;
-use crate::engine::queueing;
 use crate::engine::run_here::Ran;
 use crate::engine::watchdog::WaitFor;
 use crate::os::park::Event;
@@ -125,7 +124,7 @@ impl Workqueue {
         };
         let who = || format!("Workqueue::run of workqueue '{}'", self.name());
         if invoke::must_return(who, wait) == Ran::Refused {
-            return Err(JoinError::refused(Refused::of(queueing::last_refusal())));
+            return Err(JoinError::refused(Refused::last()));
         }
         match this.body.into_inner() {
             Body::Returned(value) => Ok(value),

@@ -101,8 +101,8 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        if !self.handle().lets_in() {
-            return Err(TryQueueError { func, why: Refused::of(self.handle().closed()) });
+        if let Some(closed) = self.handle().closed_to_caller() {
+            return Err(TryQueueError { func, why: Refused::of(closed) });
         }
         let Some(account) = self.handle().account() else {
             return Ok(closure::queue::<N, F, T>(self.handle(), cpu, func));

@@ -38,7 +38,14 @@ impl Wq {
     /// Whether the caller may queue here.
     #[inline]
     pub(crate) fn lets_in(&self) -> bool {
-        self.closed().lets_in(|| current::current_wq() == Some(self.key))
+        self.closed_to_caller().is_none()
+    }
+
+    /// Why the caller may not queue here; `None`: he may.
+    #[inline]
+    pub(crate) fn closed_to_caller(&self) -> Option<Closed> {
+        let closed = self.closed();
+        (!closed.lets_in(|| current::current_wq() == Some(self.key))).then_some(closed)
     }
 
     /// Whether the item may go to the pool of another CPU, if the caller computes: see

@@ -35,6 +35,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Schedul
 use shuttle::{Config, MaxSteps, Runner};
 
 use crate::api::builder::Builder;
+use crate::api::work::Work;
 use crate::api::workqueue::Workqueue;
 use crate::detect::method::Detect;
 use crate::engine::params::Params;
@@ -44,7 +45,7 @@ use crate::engine::runtime::{Machine, Runtime};
 use crate::engine::service_thread;
 use crate::engine::wq::{Kind, Spec};
 use crate::os::clock;
-use crate::os::sync::{self, AtomicU32, Ordering};
+use crate::os::sync::{self, Arc, AtomicU32, Ordering};
 use crate::os::topo::{CpuSet, Pod};
 use crate::record::Inspect;
 
@@ -169,4 +170,17 @@ impl Count {
     fn get(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// A function that counts its runs.
+fn counter() -> (impl Fn() + Send + Sync + 'static, Arc<Count>) {
+    let count = Arc::new(Count::default());
+    let theirs = Arc::clone(&count);
+    (move || _ = theirs.up(), count)
+}
+
+/// An item with such a function.
+fn counting() -> (Work, Arc<Count>) {
+    let (up, count) = counter();
+    (Work::new(up), count)
 }

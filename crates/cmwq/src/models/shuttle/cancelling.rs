@@ -4,19 +4,12 @@ use std::time::Duration;
 
 use shuttle::thread;
 
-use super::{Count, Pods, check};
+use super::{Count, Pods, check, counting};
 use crate::api::work::{DelayedWork, Work};
 use crate::os::park::Event;
 use crate::os::sync::Arc;
 
 const LATER: Duration = Duration::from_millis(1);
-
-/// An item that counts its runs.
-fn counting() -> (Work, Arc<Count>) {
-    let count = Arc::new(Count::default());
-    let theirs = Arc::clone(&count);
-    (Work::new(move || _ = theirs.up()), count)
-}
 
 /// Of each successful queueing either the run happens or the cancel says so.
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shuttle::thread;
 
-use super::{Count, Pods, check};
+use super::{Count, Pods, check, counter, counting};
 use crate::api::work::{DelayedWork, Work};
 use crate::os::sync::{Arc, Mutex, lock};
 
@@ -42,11 +42,7 @@ fn cancel_sync_against_requeueing() {
 fn two_cancel_and_wait() {
     check(Pods::One, |world| {
         let wq = world.percpu();
-        let count = Arc::new(Count::default());
-        let theirs = Arc::clone(&count);
-        let work = Work::new(move || {
-            theirs.up();
-        });
+        let (work, count) = counting();
         let queued = u32::from(wq.queue_work(&work));
         let canceller = {
             let work = work.clone();
@@ -66,11 +62,7 @@ fn two_cancel_and_wait() {
 fn cancel_sync_against_enabling_too_often() {
     check(Pods::One, |world| {
         let wq = world.managed();
-        let count = Arc::new(Count::default());
-        let theirs = Arc::clone(&count);
-        let work = Work::new(move || {
-            theirs.up();
-        });
+        let (work, count) = counting();
         wq.queue_work(&work);
         let canceller = {
             let work = work.clone();
@@ -91,11 +83,7 @@ fn cancel_sync_against_enabling_too_often() {
 fn disable_against_queue() {
     check(Pods::One, |world| {
         let wq = world.managed();
-        let count = Arc::new(Count::default());
-        let theirs = Arc::clone(&count);
-        let work = Work::new(move || {
-            theirs.up();
-        });
+        let (work, count) = counting();
         let queuer = {
             let (wq, work) = (wq.clone(), work.clone());
             thread::spawn(move || (0..3).filter(|_| wq.queue_work(&work)).count() as u32)
@@ -126,11 +114,8 @@ fn disable_against_queue() {
 fn re_timing_against_expiry() {
     check(Pods::One, |world| {
         let wq = world.managed();
-        let count = Arc::new(Count::default());
-        let theirs = Arc::clone(&count);
-        let work = DelayedWork::new(move || {
-            theirs.up();
-        });
+        let (up, count) = counter();
+        let work = DelayedWork::new(up);
         assert!(wq.queue_delayed_work(&work, LATER));
         let other = {
             let (wq, work) = (wq.clone(), work.clone());
@@ -149,11 +134,8 @@ fn re_timing_against_expiry() {
 fn flushing_a_timer_against_its_expiry() {
     check(Pods::One, |world| {
         let wq = world.managed();
-        let count = Arc::new(Count::default());
-        let theirs = Arc::clone(&count);
-        let work = DelayedWork::new(move || {
-            theirs.up();
-        });
+        let (up, count) = counter();
+        let work = DelayedWork::new(up);
         assert!(wq.queue_delayed_work(&work, LATER));
         let canceller = {
             let work = work.clone();

@@ -4,22 +4,11 @@ use std::time::Duration;
 
 use shuttle::thread;
 
-use super::{Count, Pods, check};
+use super::{Count, Pods, check, counter, counting};
 use crate::api::work::{DelayedWork, Work};
 use crate::api::workqueue::Workqueue;
 use crate::engine::freezing::{freeze, freeze_busy, thaw};
 use crate::os::sync::Arc;
-
-fn counting() -> (Work, Arc<Count>) {
-    let count = Arc::new(Count::default());
-    let theirs = Arc::clone(&count);
-    (
-        Work::new(move || {
-            theirs.up();
-        }),
-        count,
-    )
-}
 
 /// What is queued while a queue is drained is in or out; a drained queue is empty.
 #[test]
@@ -105,11 +94,8 @@ fn destroy_against_queue() {
 fn drain_against_a_timer() {
     check(Pods::One, |world| {
         let wq = world.managed();
-        let count = Arc::new(Count::default());
-        let theirs = Arc::clone(&count);
-        let work = DelayedWork::new(move || {
-            theirs.up();
-        });
+        let (up, count) = counter();
+        let work = DelayedWork::new(up);
         assert!(wq.queue_delayed_work(&work, Duration::from_millis(1)));
         let drainer = {
             let wq = wq.clone();

@@ -54,9 +54,14 @@ fn enter_span(item: *const WorkItem) {
     drop(before);
 }
 
-/// It begins, or never will: the span from which it was queued.
+/// It never begins. The span may end with this, of which the subscriber is told.
+pub(crate) fn forget(item: *const WorkItem) {
+    guarded(|| drop(leave(item)));
+}
+
+/// It begins: the span from which it was queued.
 #[inline]
-pub(crate) fn leave(item: *const WorkItem) -> Option<Span> {
+pub(super) fn leave(item: *const WorkItem) -> Option<Span> {
     // ORDERING: no pairing: queueing an item orders it before its run.
     if COUNT.load(Ordering::Relaxed) == 0 { None } else { leave_span(item) }
 }
