@@ -4,7 +4,9 @@
 //! Every measurement has a server process of its own, on a fresh copy of the same database.
 //! Requests arrive at random (Poisson), the same ones at the same times for each pool, whether or
 //! not earlier ones were answered. A request's latency is from when it was due. The loads are parts
-//! of what the machine can do at most, which is found out first.
+//! of what the machine can do at most, which is found out at the start of each round: a shared one
+//! is faster at one time than at another. For the same reason all pools have their turns under one
+//! load before the next load begins, and pools are compared within a round.
 
 mod load;
 mod server;
@@ -42,8 +44,8 @@ pub struct Options {
     /// Loads, in per cent of what the machine can do at most.
     #[arg(long, value_delimiter = ',', default_value = "50,80,120")]
     loads: Vec<u32>,
-    /// Rounds; in each every pool has its turn, in another order.
-    #[arg(long, default_value_t = 3)]
+    /// Rounds; in each every pool has its turn under every load, in another order.
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// How long each measurement takes, in seconds.
     #[arg(long, default_value_t = 6)]
@@ -66,6 +68,7 @@ pub struct Options {
 /// A pool under a load, in one round.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
+    round: usize,
     pool: Kind,
     percent: u32,
 }
@@ -87,32 +90,34 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
     let circumstances = table::circumstances();
     let pictures = Pictures::new()?;
     let names = populate(folder, &pictures)?;
-    let most = match options.most {
-        Some(most) => most,
-        None => most_per_second(options, folder, &names, &pictures).await?,
-    };
-    let mut cells: Vec<Cell> = options
-        .loads
-        .iter()
-        .flat_map(|&percent| options.pools.iter().map(move |&pool| Cell { pool, percent }))
-        .collect();
+    let mut mosts = Vec::new();
     let mut samples: Vec<(Cell, Sample)> = Vec::new();
     let mut random = fastrand::Rng::with_seed(options.seed);
+    let (mut loads, mut pools) = (options.loads.clone(), options.pools.clone());
     for round in 1..=options.rounds {
-        random.shuffle(&mut cells);
-        for cell in &cells {
-            table::say(&format!("round {round}: {} at {} %", cell.pool, cell.percent));
-            let server = Server::start(cell.pool, folder, options.slow_disk_ms).await?;
-            let load = Load {
-                per_second: most * f64::from(cell.percent) / 100.0,
-                length: Duration::from_secs(options.seconds),
-                seed: options.seed + round as u64,
-            };
-            samples.push((*cell, load.run(&server, &names, &pictures).await?));
-            server.stop().await?;
+        let most = match options.most {
+            Some(most) => most,
+            None => most_per_second(options, folder, &names, &pictures).await?,
+        };
+        mosts.push(most);
+        random.shuffle(&mut loads);
+        for &percent in &loads {
+            random.shuffle(&mut pools);
+            for &pool in &pools {
+                table::say(&format!("round {round}: {pool} at {percent} %"));
+                let server = Server::start(pool, folder, options.slow_disk_ms).await?;
+                let load = Load {
+                    per_second: most * f64::from(percent) / 100.0,
+                    length: Duration::from_secs(options.seconds),
+                    seed: options.seed + round as u64,
+                };
+                let sample = load.run(&server, &names, &pictures).await?;
+                samples.push((Cell { round, pool, percent }, sample));
+                server.stop().await?;
+            }
         }
     }
-    table::print(options, &circumstances, most, &samples)
+    table::print(options, &circumstances, &mosts, &samples)
 }
 
 /// Makes the database of which every server gets a copy.

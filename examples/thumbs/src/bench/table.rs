@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use crate::pool::Kind;
+
 use super::load::Sample;
 use super::{Cell, Options};
 
@@ -36,20 +38,24 @@ fn commit() -> Option<String> {
     output.status.success().then(|| said.trim().to_owned())
 }
 
-/// Prints the medians over the rounds, in Markdown.
+/// Prints medians over the rounds, their spread, and how the pools compare, in Markdown.
 pub(super) fn print(
     options: &Options,
     circumstances: &str,
-    most: f64,
+    mosts: &[f64],
     samples: &[(Cell, Sample)],
 ) -> anyhow::Result<()> {
     let Options { rounds, seconds, slow_disk_ms, .. } = options;
+    let (least, most) = range(mosts.iter().copied());
     let mut text = format!(
-        "{circumstances}100 % are {most:.1} requests per second; medians of {rounds} rounds of \
-         {seconds} s; every call of the database takes {slow_disk_ms} ms longer than the disk.\n\n",
+        "{circumstances}100 % are {least:.1} to {most:.1} requests per second, found out in each \
+         round; medians of {rounds} rounds of {seconds} s, for p99 also the least and the most; \
+         every call of the database takes {slow_disk_ms} ms longer than the disk. The last column \
+         is the median of what cmwq's p99 was in a round, divided by the other pool's in the same \
+         round: above 1 the other pool was better.\n\n",
     );
-    text += "| load | pool | served/s | refused | failed | p50 | p99 | threads |\n";
-    text += "|---:|---|---:|---:|---:|---:|---:|---:|\n";
+    text += "| load | pool | served/s | refused | failed | p50 | p99 | threads | cmwq ÷ it |\n";
+    text += "|---:|---|---:|---:|---:|---:|---:|---:|---:|\n";
     for &percent in &options.loads {
         for &pool in &options.pools {
             let of_cell = samples
@@ -61,16 +67,42 @@ pub(super) fn print(
                 [median(&|one| one.served_per_second), median(&|one| one.threads as f64)];
             let [refused, failed] =
                 [median(&|one| one.refused * 100.0), median(&|one| one.failed * 100.0)];
-            let [p50, p99] = [
-                median(&|one| one.p50.as_secs_f64() * 1e3),
-                median(&|one| one.p99.as_secs_f64() * 1e3),
-            ];
+            let [p50, p99] = [median(&|one| one.p50.as_secs_f64() * 1e3), median(&p99_ms)];
+            let (low, high) = range(of_cell.clone().map(p99_ms));
             write!(text, "| {percent} % | {pool} | {served:.1} | {refused:.1} % | {failed:.1} % ")?;
-            writeln!(text, "| {p50:.0} ms | {p99:.0} ms | {threads:.0} |")?;
+            write!(text, "| {p50:.0} ms | {p99:.0} ms ({low:.0} to {high:.0}) | {threads:.0} ")?;
+            match ratio_to_cmwq(samples, percent, pool) {
+                Some(ratio) => writeln!(text, "| {ratio:.2} |")?,
+                None => text += "| |\n",
+            }
         }
     }
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+fn p99_ms(sample: &Sample) -> f64 {
+    sample.p99.as_secs_f64() * 1e3
+}
+
+/// What cmwq's p99 is divided by this pool's, in the median of the rounds under that load. `None`
+/// of cmwq itself, or if it was not measured.
+fn ratio_to_cmwq(samples: &[(Cell, Sample)], percent: u32, pool: Kind) -> Option<f64> {
+    let of = |pool: Kind| {
+        samples.iter().filter(move |(cell, _)| cell.pool == pool && cell.percent == percent)
+    };
+    let ratios: Vec<_> = of(pool)
+        .filter_map(|(cell, it)| {
+            let (_, cmwq) = of(Kind::Cmwq).find(|(other, _)| other.round == cell.round)?;
+            Some(p99_ms(cmwq) / p99_ms(it))
+        })
+        .collect();
+    (pool != Kind::Cmwq && !ratios.is_empty()).then(|| median(ratios.into_iter()))
+}
+
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let widen = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), widen)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -81,5 +113,35 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
         0 => f64::NAN,
         odd if odd % 2 == 1 => sorted[middle],
         _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn sample(p99: u64) -> Sample {
+        let p99 = Duration::from_millis(p99);
+        let (served_per_second, refused, failed, threads) = (0.0, 0.0, 0.0, 0);
+        Sample { served_per_second, refused, failed, p50: p99, p99, threads }
+    }
+
+    #[test]
+    fn pools_are_compared_within_a_round() {
+        let cell = |round, pool| Cell { round, pool, percent: 80 };
+        let other = Kind::Blocking(4);
+        // The machine was ten times as slow in the second round, and a pool missed the third.
+        let samples = [
+            (cell(1, Kind::Cmwq), sample(30)),
+            (cell(1, other), sample(20)),
+            (cell(2, other), sample(200)),
+            (cell(2, Kind::Cmwq), sample(500)),
+            (cell(3, other), sample(1)),
+        ];
+        assert_eq!(ratio_to_cmwq(&samples, 80, other), Some(2.0));
+        assert_eq!(ratio_to_cmwq(&samples, 80, Kind::Cmwq), None);
+        assert_eq!(ratio_to_cmwq(&samples, 50, other), None);
     }
 }
