@@ -54,6 +54,17 @@ pub(crate) unsafe fn may_be_queued(here: &str, item: *mut WorkItem) -> bool {
     }
 }
 
+/// Whether an item may be queued without another look. `false`: [`may_be_queued`] finds out.
+///
+/// # Safety
+/// `item` must be null or valid.
+#[inline(always)]
+pub(crate) unsafe fn is_ordinary(item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise.
+    let is_idle = !item.is_null() && unsafe { has_func(item) && !has_foreign_entry(item) };
+    is_idle && !objects::are_followed()
+}
+
 /// The item is on some list. That is as it should be while it is queued.
 ///
 /// # Safety

@@ -68,6 +68,18 @@ impl Queue {
         found.and_then(Self::ready).map_err(|error| no_thread(here, &error))
     }
 
+    /// A queue of the program's own that is there, without a word if it is none.
+    ///
+    /// # Safety
+    /// As for `of`.
+    #[inline(always)]
+    pub(crate) unsafe fn of_own(wq: *mut workqueue_struct) -> Option<Self> {
+        let raw = NonNull::new(wq).filter(|_| !system::is_system(wq))?;
+        // SAFETY: the caller's promise; what is not the system's comes from `into_raw`.
+        let own = unsafe { Borrowed::new(raw.cast()) };
+        raw::is_ready(&own).then_some(Self::Own(own))
+    }
+
     /// In a child of a fork it may have to be made anew.
     #[inline]
     fn ready(self) -> Result<Self, Error> {

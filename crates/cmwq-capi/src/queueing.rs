@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use cmwq::raw::{self, Any, RawDelayed, WorkItem};
 
 use crate::cpu;
-use crate::debug::{is_item, may_be_queued};
+use crate::debug::{is_item, is_ordinary, may_be_queued};
 use crate::delay::{HZ, delay};
 use crate::face::is_there;
 use crate::handle::{Queue, workqueue_struct};
@@ -61,10 +61,39 @@ pub(crate) unsafe fn begin(
     }
 }
 
+/// The queue, where there is nothing to say, to make or to look up, as nearly always: a queue of
+/// the program's own, and an item that is not linked.
+///
 /// # Safety
 /// As for the functions here.
-#[inline]
+#[inline(always)]
+unsafe fn ordinary(wq: *mut workqueue_struct, item: *mut WorkItem) -> Option<Queue> {
+    // SAFETY: the caller's promise.
+    unsafe { if is_ordinary(item) { Queue::of_own(wq) } else { None } }
+}
+
+/// # Safety
+/// As for the functions here.
+#[inline(always)]
 unsafe fn queue_on(
+    here: &str,
+    wq: *mut workqueue_struct,
+    cpu: Option<u32>,
+    item: *mut WorkItem,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match ordinary(wq, item) {
+            Some(queue) => raw::queue(&queue, cpu, pointer(item)),
+            None => look_and_queue(here, wq, cpu, item),
+        }
+    }
+}
+
+/// # Safety
+/// As for the functions here.
+#[inline(never)]
+unsafe fn look_and_queue(
     here: &str,
     wq: *mut workqueue_struct,
     cpu: Option<u32>,

@@ -79,8 +79,8 @@ pub use pauses::Pauses;
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Create, Creator, Effects, Enqueued, Finding, Footprint, Found, Hog,
-    Kick, Lend, MaydayTimer, Offered, Parked, PoolConfig, PoolReport, PoolState, PwqReport,
-    Reading, Rescue, RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
+    Kick, Lend, MaydayTimer, Offered, PoolConfig, PoolReport, PoolState, PwqReport, Reading,
+    Rescue, RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
 };
 pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]

@@ -93,7 +93,6 @@ pub use rescue::{MaydayTimer, Rescue, RescueVisit};
 pub use rules::Rule;
 #[cfg(not(feature = "explore"))]
 pub(crate) use rules::Rule;
-pub use stall::Parked;
 pub use touched::Touched;
 pub use waiting::Waited;
 
@@ -286,8 +285,8 @@ pub struct PoolState {
     soon_waits: u8,
     /// How many workers were ever reported blocked.
     nr_blocked_reports: u64,
-    /// An item waited for a slot since [`forget_parked`](Self::forget_parked) found none.
-    has_parked: bool,
+    /// An item waited for a slot since [`forget_inactive`](Self::forget_inactive) found none.
+    had_inactive: bool,
     activations: Activations,
     /// Those of `nr_running` that are lent.
     nr_helping: u32,
@@ -335,7 +334,7 @@ impl PoolState {
             first_waits: 0,
             soon_waits: 0,
             nr_blocked_reports: 0,
-            has_parked: false,
+            had_inactive: false,
             activations: Activations::off(),
             nr_helping: 0,
             is_called: false,
@@ -682,14 +681,14 @@ impl PoolState {
             if pwq.node.is_none() && !pwq.inactive.is_empty() {
                 assert!(
                     pwq.nr_active >= pwq.max_active || pwq.plugged,
-                    "pwq{id} parks with slots free"
+                    "pwq{id} has inactive items and slots free"
                 );
             }
             if pwq.node.is_some() && !pwq.inactive.is_empty() {
                 let is_full = pwq.nr_active >= pwq.max_active;
                 assert!(
                     pwq.node_waiting || pwq.plugged || is_full,
-                    "pwq{id} parks without being in line"
+                    "pwq{id} has inactive items and is not in line"
                 );
             }
             pwq.inactive.assert_valid();

@@ -101,8 +101,8 @@ fn pool_line(world: &World<'_>, (n, pool): (usize, &PoolValue)) -> String {
                 (pwq.is_visited, " visited"),
             ];
             let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
-            let parked = names(world, &pwq.inactive);
-            format!("{:?} of {:?}: {} active{marks}{parked}", pwq.id, pwq.wq, pwq.nr_active)
+            let inactive = names(world, &pwq.inactive);
+            format!("{:?} of {:?}: {} active{marks}{inactive}", pwq.id, pwq.wq, pwq.nr_active)
         })
         .collect();
     let marks = [

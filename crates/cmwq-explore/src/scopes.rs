@@ -41,7 +41,7 @@ pub fn gate() -> Vec<Scope> {
         workers::processes(),
         items::limits(),
         items::cancelling(),
-        items::parked_barriers(),
+        items::inactive_barriers(),
         items::running_here(),
         items::running_here_in_batches(),
         items::disabling(),

@@ -11,7 +11,7 @@ fn scope(name: &str) -> Scope {
 const SMALL: &[&str] = &[
     "reopen",
     "cancelling",
-    "parked-barriers",
+    "inactive-barriers",
     "disabling",
     "delayed",
     "flushing",

@@ -18,7 +18,7 @@ const ONLY_SEARCHED: [Rule; 12] = [
     Rule::FinishCorrects,
     // Runs without a standby end well unless a thread cannot be had just then.
     Rule::LendersLeaveAStandby,
-    // Nobody takes back a parked item for which somebody waits.
+    // Nobody takes back an inactive item for which somebody waits.
     Rule::BarriersOutliveTheirItem,
     // Between finding a pwq and queueing there nothing happens here, so none is retired.
     Rule::RetiredRefuses,

@@ -57,7 +57,7 @@ fn a_refused_queuers_event_survives_the_owners_set_queued() {
     });
 }
 
-/// The queuer is refused while the item is parked; activating it rewrites the word.
+/// The queuer is refused while the item is inactive; activating it rewrites the word.
 #[test]
 fn a_refused_queuers_event_survives_activation() {
     loom::model(|| {

@@ -188,8 +188,8 @@ impl PoolState {
         let _ = self.first_to_start();
     }
 
-    /// The first item of the worklist, or of those that have arrived the first that is not parked
-    /// behind its limit, which is listed then.
+    /// The first item of the worklist, or of those that have arrived the first that is within its
+    /// limit, which is listed then.
     #[inline]
     pub(super) fn first_to_start(&mut self) -> Option<Node> {
         loop {

@@ -165,10 +165,10 @@ impl PoolState {
     #[inline(always)]
     fn admit(&mut self, pwq: PwqId, color: Option<u8>) -> WorkWord {
         let at = self.pwq_ref(pwq);
-        let parks = self.keeps(Rule::PluggedParks);
+        let keeps_plug = self.keeps(Rule::PluggedStartsNothing);
         let p = self.pwq(pwq);
         let color = color.unwrap_or(p.work_color);
-        let active = p.inactive.is_empty() && p.try_activate_one(at, parks);
+        let active = p.inactive.is_empty() && p.try_activate_one(at, keeps_plug);
         p.nr_in_flight[usize::from(color)] += 1;
         WorkWord::queued(at, color, !active)
     }
@@ -250,15 +250,15 @@ impl PoolState {
         if is_first {
             self.touch(pwq);
         }
-        self.has_parked = true;
+        self.had_inactive = true;
     }
 
     /// Activates inactive items of a pwq as long as it gets slots.
     pub(crate) fn activate_inactive(&mut self, pwq: PwqId) {
-        let (at, parks) = (self.pwq_ref(pwq), self.keeps(Rule::PluggedParks));
+        let (at, keeps_plug) = (self.pwq_ref(pwq), self.keeps(Rule::PluggedStartsNothing));
         loop {
             let p = self.pwq(pwq);
-            if p.inactive.is_empty() || !p.try_activate_one(at, parks) {
+            if p.inactive.is_empty() || !p.try_activate_one(at, keeps_plug) {
                 return;
             }
             self.activate_first(pwq);
@@ -483,8 +483,8 @@ impl PoolState {
 impl crate::pwq::Pwq {
     /// Takes a slot for one item. KERNEL: `pwq_tryinc_nr_active` — same.
     #[inline]
-    fn try_activate_one(&mut self, at: PwqRef, plugged_parks: bool) -> bool {
-        if (self.plugged && plugged_parks) || self.nr_active >= self.max_active {
+    fn try_activate_one(&mut self, at: PwqRef, keeps_plug: bool) -> bool {
+        if (self.plugged && keeps_plug) || self.nr_active >= self.max_active {
             return false;
         }
         let got = match &self.node {

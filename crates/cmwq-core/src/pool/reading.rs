@@ -12,7 +12,6 @@ use core::ptr;
 use super::{PoolState, WorkerView};
 use crate::ids::{PwqId, WorkerId, WqKey};
 use crate::inbox::Inbox;
-use crate::pool::Parked;
 use crate::pwq::{Pwq, PwqLoad, PwqStats, PwqWaiting};
 use crate::work::{WorkFn, WorkItem};
 use crate::worker::{Current, Worker};
@@ -160,14 +159,13 @@ impl<'a> Reading<'a> {
         unlisted > pwq.nr_held_up(unlisted)
     }
 
-    /// The pwqs whose items wait for a slot of `max_active`.
-    pub fn parked(self) -> impl Iterator<Item = Parked> + 'a {
+    /// The queue of each pwq with an item that waits for a slot of `max_active`.
+    pub fn queues_with_inactive(self) -> impl Iterator<Item = WqKey> + 'a {
         let waits = move |id, pwq: &Pwq| {
             !pwq.inactive.is_empty() || pwq.nr_held_up(self.nr_unlisted(id, pwq)) > 0
         };
         let all = self.core.pwqs.iter().map(|(id, pwq)| (PwqId(id), pwq));
-        all.filter(move |(id, pwq)| waits(*id, pwq))
-            .map(|(pwq, books)| Parked { pwq, wq: books.wq })
+        all.filter(move |(id, pwq)| waits(*id, pwq)).map(|(_, pwq)| pwq.wq)
     }
 
     /// How often an item was started, or began to wait where none waited, see

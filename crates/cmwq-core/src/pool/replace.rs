@@ -65,7 +65,7 @@ impl PoolState {
     }
 
     /// Keeps a pwq from starting anything until [`unplug_pwq`](Self::unplug_pwq): everything queued
-    /// parks. To be called before the first item is queued.
+    /// is inactive. To be called before the first item is queued.
     pub fn plug_pwq(&mut self, pwq: PwqId) {
         let p = self.pwq(pwq);
         debug_assert!(p.is_idle(), "plugged too late");

@@ -33,15 +33,15 @@ pub enum Rule {
     NoReentrance,
     /// An item and what is linked to it move together.
     ChainsMoveTogether,
-    /// The barriers of a parked item that is taken back do not wait for its slot.
+    /// The barriers of an inactive item that is taken back do not wait for its slot.
     BarriersOutliveTheirItem,
     /// Taking an item back wakes a worker for what its slot activated.
     GrabKicks,
-    /// A slot that comes free activates a parked item.
+    /// A slot that comes free activates an inactive item.
     SlotsActivate,
     /// A plugged pwq starts nothing.
-    PluggedParks,
-    /// Items that were parked while a pwq was plugged start when it is unplugged.
+    PluggedStartsNothing,
+    /// Items that became inactive while a pwq was plugged start when it is unplugged.
     UnplugActivates,
     /// A retired pwq takes nothing new.
     RetiredRefuses,
@@ -112,7 +112,7 @@ impl Rule {
         Self::BarriersOutliveTheirItem,
         Self::GrabKicks,
         Self::SlotsActivate,
-        Self::PluggedParks,
+        Self::PluggedStartsNothing,
         Self::UnplugActivates,
         Self::RetiredRefuses,
         Self::RetiredTells,

@@ -1,17 +1,7 @@
 //! What the stall watchdog wants to know of a pool.
 
 use super::PoolState;
-use crate::ids::{PwqId, WqKey};
 use crate::list::Node;
-
-/// A pwq with items that wait for a slot of `max_active`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parked {
-    /// Which.
-    pub pwq: PwqId,
-    /// Its queue.
-    pub wq: WqKey,
-}
 
 impl PoolState {
     /// Whether an item waits here, for a worker or for a slot, so that the watchdog has to look.
@@ -19,7 +9,7 @@ impl PoolState {
     #[inline]
     #[must_use]
     pub fn is_to_be_watched(&self) -> bool {
-        self.work_waits() || self.has_parked
+        self.work_waits() || self.had_inactive
     }
 
     /// How often an item was started, or began to wait where none waited. While this number stays
@@ -38,8 +28,8 @@ impl PoolState {
 
     /// Whoever looks has seen nothing that waits: what waited for a slot once does not count any
     /// more, unless it does again.
-    pub fn forget_parked(&mut self) {
-        self.has_parked = self.pwqs.iter().any(|(_, pwq)| !pwq.inactive.is_empty());
+    pub fn forget_inactive(&mut self) {
+        self.had_inactive = self.pwqs.iter().any(|(_, pwq)| !pwq.inactive.is_empty());
     }
 
     /// Puts an item at the end of the worklist.

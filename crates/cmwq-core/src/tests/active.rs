@@ -13,22 +13,22 @@ fn pool_with_limit(max_active: u32, workers: usize) -> (Fixture, PwqId, Vec<Work
     (f, pwq, w)
 }
 
-fn is_parked(item: ItemPtr) -> bool {
+fn is_inactive(item: ItemPtr) -> bool {
     work(item).word().is_inactive()
 }
 
 #[test]
-fn items_beyond_the_limit_are_parked_and_start_in_order() {
+fn items_beyond_the_limit_are_inactive_and_start_in_order() {
     let (mut f, pwq, w) = pool_with_limit(2, 8);
     let items = [(); 5].map(|()| f.queue_new(pwq));
-    assert_eq!(items.map(is_parked), [false, false, true, true, true]);
+    assert_eq!(items.map(is_inactive), [false, false, true, true, true]);
     assert_eq!(f.pwq_load(pwq), Some((2, true, true)));
     let _ = f.runs(w[7], items[0]);
     let _ = f.runs(w[6], items[1]);
     assert!(!f.sleeps(w[5]), "nobody else may start");
 
     let _ = f.finish(w[6]);
-    assert_eq!(items.map(is_parked), [false, false, false, true, true]);
+    assert_eq!(items.map(is_inactive), [false, false, false, true, true]);
     let _ = f.runs(w[6], items[2]);
     let _ = f.finish(w[7]);
     let _ = f.runs(w[7], items[3]);
@@ -38,7 +38,7 @@ fn items_beyond_the_limit_are_parked_and_start_in_order() {
 }
 
 #[test]
-fn a_parked_item_wakes_nobody() {
+fn an_inactive_item_wakes_nobody() {
     let (mut f, pwq, _) = pool_with_limit(1, 4);
     let (first, second) = (f.item(), f.item());
     assert!(matches!(f.queue(pwq, first), Kick::Wake(_)));
@@ -57,14 +57,14 @@ fn a_limit_of_one_runs_one_at_a_time_in_order() {
 }
 
 #[test]
-fn a_new_item_does_not_overtake_parked_ones() {
+fn a_new_item_does_not_overtake_inactive_ones() {
     let (mut f, pwq, w) = pool_with_limit(1, 8);
     let items = [(); 3].map(|()| f.queue_new(pwq));
     let _ = f.runs(w[7], items[0]);
     let _ = f.finish(w[7]);
     // items[1] holds the slot now; a newcomer goes behind items[2].
     let late = f.queue_new(pwq);
-    assert!(is_parked(late));
+    assert!(is_inactive(late));
     for item in [items[1], items[2], late] {
         let _ = f.runs(w[7], item);
         let _ = f.finish(w[7]);
@@ -77,23 +77,23 @@ fn each_pwq_has_its_own_limit() {
     let two = f.add_pwq(pwq_config(2, 2));
     let a = [(); 2].map(|()| f.queue_new(one));
     let b = [(); 3].map(|()| f.queue_new(two));
-    assert_eq!(a.map(is_parked), [false, true]);
-    assert_eq!(b.map(is_parked), [false, false, true]);
+    assert_eq!(a.map(is_inactive), [false, true]);
+    assert_eq!(b.map(is_inactive), [false, false, true]);
     let _ = f.runs(w[7], a[0]);
     let _ = f.runs(w[6], b[0]);
     let _ = f.finish(w[6]);
-    assert!(is_parked(a[1]), "a slot of one pwq is none of the other's");
-    assert!(!is_parked(b[2]));
+    assert!(is_inactive(a[1]), "a slot of one pwq is none of the other's");
+    assert!(!is_inactive(b[2]));
 }
 
 #[test]
-fn raising_the_limit_starts_parked_items_in_order() {
+fn raising_the_limit_starts_inactive_items_in_order() {
     let (mut f, pwq, w) = pool_with_limit(1, 8);
     let items = [(); 5].map(|()| f.queue_new(pwq));
     let _ = f.runs(w[7], items[0]);
     assert_eq!(f.set_max_active(pwq, 3), Kick::Wake(w[6]));
     f.check();
-    assert_eq!(items.map(is_parked), [false, false, false, true, true]);
+    assert_eq!(items.map(is_inactive), [false, false, false, true, true]);
     assert_eq!(f.runs(w[6], items[1]), Kick::Wake(w[5]), "the chain wakes the others");
     assert_eq!(f.runs(w[5], items[2]), Kick::None);
 }
@@ -110,11 +110,11 @@ fn lowering_the_limit_lets_active_items_finish() {
     for id in [w[7], w[6]] {
         let _ = f.finish(id);
         assert!(!f.sleeps(id), "three, then two are active: no slot is free yet");
-        assert_eq!(items.map(is_parked), [false, false, false, true, true]);
+        assert_eq!(items.map(is_inactive), [false, false, false, true, true]);
     }
     let _ = f.finish(w[5]);
     let _ = f.runs(w[5], items[3]);
-    assert!(is_parked(items[4]));
+    assert!(is_inactive(items[4]));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_limit_of_zero_freezes_and_thaws_in_order() {
     let _ = f.runs(w[7], first);
     assert_eq!(f.set_max_active(pwq, 0), Kick::None);
     let items = [(); 3].map(|()| f.queue_new(pwq));
-    assert_eq!(items.map(is_parked), [true; 3]);
+    assert_eq!(items.map(is_inactive), [true; 3]);
     let _ = f.finish(w[7]);
     assert!(!f.sleeps(w[7]));
     assert_eq!(f.pwq_load(pwq), Some((0, true, true)));
@@ -132,7 +132,7 @@ fn a_limit_of_zero_freezes_and_thaws_in_order() {
     f.check();
     let _ = f.runs(w[7], items[0]);
     let _ = f.runs(w[6], items[1]);
-    assert!(is_parked(items[2]));
+    assert!(is_inactive(items[2]));
 }
 
 /// Items start in queueing order, as many as the limit admits and not one more or less.

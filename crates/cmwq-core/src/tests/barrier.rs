@@ -40,7 +40,7 @@ fn behind_a_queued_target() {
 }
 
 #[test]
-fn behind_a_parked_target() {
+fn behind_an_inactive_target() {
     let (mut f, pwq, [a, ..]) = pool(1);
     let items = [(); 3].map(|()| f.queue_new(pwq));
     let barrier = glue(&mut f, items[1], FlushTarget::Queued);
@@ -186,7 +186,7 @@ fn cancelling_a_queued_target_leaves_its_barriers_in_place() {
 }
 
 #[test]
-fn cancelling_a_parked_target_sets_its_barriers_free() {
+fn cancelling_an_inactive_target_sets_its_barriers_free() {
     let (mut f, pwq, [a, ..]) = pool(1);
     let (first, target, last) = (f.queue_new(pwq), f.queue_new(pwq), f.queue_new(pwq));
     let barriers = [(); 2].map(|()| glue(&mut f, target, FlushTarget::Queued));

@@ -25,11 +25,11 @@ fn a_queued_item_is_taken_and_stays_pending_until_published() {
 fn an_active_item_frees_its_slot() {
     let (mut f, w) = Fixture::new(1, 2);
     let pwq = f.pwq(1);
-    let (active, parked) = (f.queue_new(pwq), f.queue_new(pwq));
-    assert!(work(parked).word().is_inactive());
+    let (active, inactive) = (f.queue_new(pwq), f.queue_new(pwq));
+    assert!(work(inactive).word().is_inactive());
     let _ = f.cancel(active);
-    assert!(!work(parked).word().is_inactive());
-    let _ = f.runs(w[1], parked);
+    assert!(!work(inactive).word().is_inactive());
+    let _ = f.runs(w[1], inactive);
 }
 
 #[test]
@@ -42,14 +42,14 @@ fn what_a_freed_slot_activates_is_not_left_waiting() {
     let _ = f.runs(w[3], item);
     let _ = f.queue(pwq, item);
     assert!(!f.sleeps(w[2]), "w2 gives it to w3");
-    let parked = f.item();
-    assert_eq!(f.queue(pwq, parked), Kick::None);
+    let inactive = f.item();
+    assert_eq!(f.queue(pwq, inactive), Kick::None);
     assert_eq!(f.cancel(item).kick, Kick::Wake(w[2]));
-    let _ = f.runs(w[2], parked);
+    let _ = f.runs(w[2], inactive);
 }
 
 #[test]
-fn a_parked_item_leaves_the_others_in_order() {
+fn an_inactive_item_leaves_the_others_in_order() {
     let (mut f, w) = Fixture::new(1, 2);
     let pwq = f.pwq(1);
     let items = [(); 4].map(|()| f.queue_new(pwq));

@@ -36,7 +36,7 @@ impl Queue {
     fn new() -> Self {
         let mut pools: Vec<Crowd> =
             (0..2).map(|id| Crowd::new(PoolConfig::new(PoolId(id), UNMANAGED))).collect();
-        // A small limit on the last, so that flushes also wait for parked items.
+        // A small limit on the last, so that flushes also wait for inactive items.
         let links = [(0, 100), (1, 100), (1, 2)].map(|(pool, max)| (pool, pools[pool].f.pwq(max)));
         Self {
             flush: FlushState::new(),

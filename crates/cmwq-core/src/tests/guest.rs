@@ -75,9 +75,9 @@ fn a_leaving_guest_wakes_somebody_for_what_it_leaves_behind() {
     // The pool's own worker ends and takes items[2], which got its slot; it ends too.
     let _ = f.finish(w[1]);
     let _ = f.runs(w[1], items[2]);
-    let parked = [(); 2].map(|()| f.queue_new(pwq));
+    let inactive = [(); 2].map(|()| f.queue_new(pwq));
     let _ = f.finish(w[1]);
-    let _ = f.runs(w[1], parked[0]);
+    let _ = f.runs(w[1], inactive[0]);
     let _ = f.blocks(w[1]);
     // The guest's slot activates the last one. The pool may start it, so the guest does not.
     let _ = f.finish(guest);

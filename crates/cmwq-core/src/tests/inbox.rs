@@ -101,7 +101,7 @@ fn what_was_in_transit_is_an_item_like_any_other() {
         .map(|(pwq, item)| unsafe { f.enqueue(pwq, item) })
         .collect();
     f.check();
-    assert_eq!(kicks, [Kick::Wake(w[3]), Kick::None, Kick::None], "the others are parked");
+    assert_eq!(kicks, [Kick::Wake(w[3]), Kick::None, Kick::None], "the others are inactive");
     let _ = f.runs(w[3], items[0]);
     let _ = f.cancel(items[1]);
     let _ = f.finish(w[3]);

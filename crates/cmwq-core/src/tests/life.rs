@@ -211,11 +211,11 @@ fn queueing_in_one_step_does_all_or_nothing() {
     // SAFETY: as above.
     let won = unsafe { f.enqueue_idle(pwq, item, idle) };
     assert_eq!(won, Enqueued::Queued(Kick::Wake(b)));
-    let parked = f.item();
+    let inactive = f.item();
     // SAFETY: as above.
-    let queued = unsafe { f.enqueue_idle(pwq, parked, work(parked).word()) };
+    let queued = unsafe { f.enqueue_idle(pwq, inactive, work(inactive).word()) };
     assert_eq!(queued, Enqueued::Queued(Kick::None));
-    assert!(work(parked).word().is_inactive(), "no slot: it waits its turn");
+    assert!(work(inactive).word().is_inactive(), "no slot: it waits its turn");
     let also = f.item();
     let seen = work(also).word();
     assert!(!work(also).claim().is_pending());

@@ -69,10 +69,10 @@ fn behind_it_others_start() {
     let item = f.item();
     let (guest, offered) = offer(&mut f, one, item);
     assert!(matches!(offered, Offered::Begun(_)), "{offered:?}");
-    let parked = f.queue_new(one);
+    let inactive = f.queue_new(one);
     let _ = f.finish(guest);
     assert_eq!(f.guest_leave(guest), Kick::Wake(b));
-    let _ = f.runs(b, parked);
+    let _ = f.runs(b, inactive);
     let _ = f.finish(b);
     assert!(!f.sleeps(b));
 }

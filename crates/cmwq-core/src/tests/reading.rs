@@ -35,8 +35,8 @@ fn told(f: &Fixture, pwqs: &[PwqId], items: &[ItemPtr]) -> Vec<String> {
         told.push(format!("{pwq:?}: {:?} {:?}", look.waiting(pwq), look.stats(pwq)));
         told.push(format!("{:?}", look.load(pwq).expect("the pwq")));
     }
-    let parked: Vec<_> = look.parked().collect();
-    told.push(format!("{parked:?} {} {}", look.work_waits(), f.pool_report()));
+    let inactive: Vec<_> = look.queues_with_inactive().collect();
+    told.push(format!("{inactive:?} {} {}", look.work_waits(), f.pool_report()));
     for view in look.workers() {
         let last = look.last_func(view.id).map(|func| func as usize);
         told.push(format!("{view:?}: {:?} after {last:?}", look.running_of(view.id)));

@@ -12,12 +12,12 @@ fn unbound() -> Crowd {
 fn a_retired_pwq_says_when_it_has_drained() {
     let mut c = unbound();
     let pwq = c.f.pwq(1);
-    let (running, parked) = (c.queue(pwq), c.queue(pwq));
+    let (running, inactive) = (c.queue(pwq), c.queue(pwq));
     assert!(!c.f.retire_pwq(pwq), "two items are in flight");
     assert!(!c.f.accepts(pwq, WqKey(1)));
     c.finish(running, |effects| assert_eq!(effects.retired, None));
-    assert!(c.is_running(parked), "what was queued before still runs");
-    c.finish(parked, |effects| assert_eq!(effects.retired, Some(WqKey(1))));
+    assert!(c.is_running(inactive), "what was queued before still runs");
+    c.finish(inactive, |effects| assert_eq!(effects.retired, Some(WqKey(1))));
     assert!(c.f.remove_pwq(pwq).is_ok());
 }
 

@@ -215,17 +215,17 @@ fn items_behind_max_active_are_watched() {
     let pwq = f.pwq(1);
     let first = f.queue_new(pwq);
     let _ = f.runs(w[1], first);
-    assert_eq!(f.look().parked().count(), 0);
-    let parked = f.queue_new(pwq);
-    assert!(work(parked).word().is_inactive() && !f.work_waits());
+    assert_eq!(f.look().queues_with_inactive().count(), 0);
+    let inactive = f.queue_new(pwq);
+    assert!(work(inactive).word().is_inactive() && !f.work_waits());
     assert!(f.is_to_be_watched());
-    assert_eq!(f.look().parked().map(|at| at.pwq).collect::<Vec<_>>(), [pwq]);
-    f.forget_parked();
+    assert_eq!(f.look().queues_with_inactive().count(), 1);
+    f.forget_inactive();
     assert!(f.is_to_be_watched(), "as long as it waits");
     assert_eq!(f.finish(w[1]).kick, Kick::None);
-    let _ = f.runs(w[1], parked);
-    assert_eq!(f.look().parked().count(), 0);
-    f.forget_parked();
+    let _ = f.runs(w[1], inactive);
+    assert_eq!(f.look().queues_with_inactive().count(), 0);
+    f.forget_inactive();
     assert!(!f.is_to_be_watched(), "and no longer");
 }
 

@@ -75,9 +75,9 @@ pub(super) fn running_here_in_batches() -> Scope {
 }
 
 /// Barriers behind items that wait for a slot, which are taken back.
-pub(super) fn parked_barriers() -> Scope {
+pub(super) fn inactive_barriers() -> Scope {
     Scope {
-        name: "parked-barriers",
+        name: "inactive-barriers",
         about: "who waits for an item behind max_active goes on when it is taken back",
         pools: vec![PoolSpec::per_cpu(1)],
         queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],

@@ -109,24 +109,25 @@ impl Engine<'_> {
         watchdog: &mut Watchdog<Spot>,
         found: &mut Vec<What>,
     ) -> BTreeSet<QueueId> {
-        let mut parked = BTreeSet::new();
+        let mut with_inactive = BTreeSet::new();
         for number in 0..self.pools.list.len() {
             let pool = &mut self.pools.list[number];
             let (waits, progress) = (pool.reading().work_waits(), pool.reading().progress());
             if pool.reading().takes_unseen() {
                 watchdog.keep_looking();
             }
-            let here: Vec<_> = pool.reading().parked().map(|at| at.wq.0 as QueueId).collect();
+            let here: Vec<_> =
+                pool.reading().queues_with_inactive().map(|wq| wq.0 as QueueId).collect();
             if waits {
                 let time = watchdog.see(Spot::Pool(number), progress, false);
                 found.extend(time.map(|time| What::Stalled(number, time)));
             } else if here.is_empty() && pool.read().is_to_be_watched() {
-                pool.lock_only().forget_parked();
+                pool.lock_only().forget_inactive();
                 self.check_pool(number);
             }
-            parked.extend(here);
+            with_inactive.extend(here);
         }
-        parked
+        with_inactive
     }
 
     fn look_at_waits(&self, watchdog: &mut Watchdog<Spot>, found: &mut Vec<What>) {

@@ -144,6 +144,13 @@ pub fn make_ready(wq: &Workqueue) -> Result<(), crate::Error> {
     wq.handle().make_ready()
 }
 
+/// Whether [`make_ready`] has nothing to make.
+#[inline]
+#[must_use]
+pub fn is_ready(wq: &Workqueue) -> bool {
+    wq.handle().is_ready()
+}
+
 /// Drains the queue and takes it down. What is left is a handle of a queue that takes no items;
 /// from inside one of the queue's own items nothing, the queue goes when they are done.
 ///

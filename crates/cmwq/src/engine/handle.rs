@@ -82,6 +82,12 @@ impl Handle {
         Owner::try_wq(&self.0).map(drop)
     }
 
+    /// Whether [`make_ready`](Self::make_ready) has nothing to make.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.is_own()
+    }
+
     /// The queue, for looking at it: does not keep it from being destroyed.
     pub(crate) fn shared(&self) -> Arc<Wq> {
         let owner = &self.0;

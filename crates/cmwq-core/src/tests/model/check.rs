@@ -31,7 +31,7 @@ impl Pair {
         }
         for (&pwq, naive) in self.pwqs.iter().zip(&self.naive.pwqs) {
             let expected =
-                (naive.active as u32, !naive.parked.is_empty(), !naive.in_flight.is_empty());
+                (naive.active as u32, !naive.inactive.is_empty(), !naive.in_flight.is_empty());
             assert_eq!(self.f.pwq_load(pwq), Some(expected));
         }
         self.compare_items();

@@ -23,7 +23,7 @@ pub(super) type Chain = Vec<Entry>;
 pub(super) struct Pwq {
     pub(super) max_active: usize,
     pub(super) active: usize,
-    pub(super) parked: VecDeque<Chain>,
+    pub(super) inactive: VecDeque<Chain>,
     pub(super) color: u8,
     pub(super) flushing: Option<u8>,
     pub(super) in_flight: Vec<u8>,
@@ -161,11 +161,11 @@ impl Naive {
 
     pub(super) fn queue(&mut self, item: usize, pwq: usize) -> Kick {
         let p = &mut self.pwqs[pwq];
-        let holds_slot = p.parked.is_empty() && p.active < p.max_active;
+        let holds_slot = p.inactive.is_empty() && p.active < p.max_active;
         let entry = Entry { item, pwq, color: p.color, holds_slot };
         p.in_flight.push(p.color);
         if !holds_slot {
-            p.parked.push_back(Vec::from([entry]));
+            p.inactive.push_back(Vec::from([entry]));
             return Kick::None;
         }
         p.active += 1;
@@ -176,7 +176,7 @@ impl Naive {
     pub(super) fn activate(&mut self, pwq: usize) {
         let p = &mut self.pwqs[pwq];
         while p.active < p.max_active {
-            let Some(mut chain) = p.parked.pop_front() else { return };
+            let Some(mut chain) = p.inactive.pop_front() else { return };
             chain[0].holds_slot = true;
             p.active += 1;
             self.worklist.push_back(chain);
@@ -222,9 +222,9 @@ impl Naive {
             return Some(entry);
         }
         for p in &mut self.pwqs {
-            if let Some((at, place)) = Self::find_chain(&mut p.parked, item) {
+            if let Some((at, place)) = Self::find_chain(&mut p.inactive, item) {
                 // Its barriers must not wait for a slot that it will never take.
-                let mut chain = p.parked.remove(at).expect("just found");
+                let mut chain = p.inactive.remove(at).expect("just found");
                 let entry = chain.remove(place);
                 if !chain.is_empty() {
                     self.worklist.push_back(chain);
@@ -248,8 +248,8 @@ impl Naive {
 
     /// The queued entry of an item, and whether it is the first of its chain.
     pub(super) fn queued(&self, item: usize) -> Option<Entry> {
-        let parked = self.pwqs.iter().flat_map(|p| &p.parked);
-        let chained = parked.chain(&self.worklist).flatten();
+        let inactive = self.pwqs.iter().flat_map(|p| &p.inactive);
+        let chained = inactive.chain(&self.worklist).flatten();
         let scheduled = self.workers.values().flat_map(|worker| &worker.scheduled);
         chained.chain(scheduled).find(|entry| entry.item == item).copied()
     }
@@ -262,8 +262,8 @@ impl Naive {
         let Some(of) = self.queued(target).or(running) else { return crate::FlushTarget::Idle };
         let entry = Entry { item: barrier, holds_slot: false, ..of };
         self.pwqs[of.pwq].in_flight.push(of.color);
-        let parked = self.pwqs.iter_mut().map(|p| &mut p.parked);
-        for lists in parked.chain([&mut self.worklist]) {
+        let inactive = self.pwqs.iter_mut().map(|p| &mut p.inactive);
+        for lists in inactive.chain([&mut self.worklist]) {
             if let Some((at, place)) = Self::find_chain(lists, target) {
                 lists[at].insert(place + 1, entry);
                 return crate::FlushTarget::Queued;

@@ -42,7 +42,7 @@ impl Pair {
             models.push(Pwq {
                 max_active,
                 active: 0,
-                parked: Default::default(),
+                inactive: Default::default(),
                 color: 0,
                 flushing: None,
                 in_flight: Vec::new(),

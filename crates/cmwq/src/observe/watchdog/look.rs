@@ -52,7 +52,7 @@ struct Watcher {
     dog: cmwq_core::Watchdog<Spot>,
     runs: Runs,
     /// The queues with items that waited for a slot at the last look.
-    parked: Vec<Weak<Wq>>,
+    with_inactive: Vec<Weak<Wq>>,
 }
 
 /// One look at everything, by the caller.
@@ -64,7 +64,7 @@ pub(crate) fn look_once(runtime: &'static Runtime) {
 impl Watcher {
     fn new(runtime: &'static Runtime) -> Self {
         let dog = cmwq_core::Watchdog::new(1);
-        Self { runtime, dog, runs: Runs::new(), parked: Vec::new() }
+        Self { runtime, dog, runs: Runs::new(), with_inactive: Vec::new() }
     }
 
     fn run(mut self) {
@@ -92,8 +92,8 @@ impl Watcher {
         }
         self.dog.begin(now);
         let mut still = Vec::new();
-        let parked = self.look_at_pools(now, &mut still);
-        self.look_at_queues(parked, &mut still);
+        let with_inactive = self.look_at_pools(now, &mut still);
+        self.look_at_queues(with_inactive, &mut still);
         self.look_at_waits(&mut still);
         let nr = self.dog.nr_reports();
         let looked = self.dog.end(watchdog.policy());
@@ -112,7 +112,7 @@ impl Watcher {
 
     /// Returns the queues with items that wait for a slot.
     fn look_at_pools(&mut self, now: Nanos, still: &mut Vec<Still>) -> BTreeSet<WqKey> {
-        let mut parked = BTreeSet::new();
+        let mut with_inactive = BTreeSet::new();
         let mut runs = Runs::new();
         for pool in self.runtime.pools() {
             let (waits, progress, are_gone, is_unseen) = pool.read(|core, locked| {
@@ -121,14 +121,14 @@ impl Watcher {
                     let known = self.runs.get(&at).filter(|(seq, _)| *seq == view.seq);
                     runs.insert(at, known.copied().unwrap_or((view.seq, now)));
                 }
-                let here: Vec<_> = core.parked().map(|at| at.wq).collect();
+                let here: Vec<_> = core.queues_with_inactive().collect();
                 let waits = core.work_waits();
                 let are_gone = here.is_empty() && !waits && locked.core.is_to_be_watched();
-                parked.extend(here);
+                with_inactive.extend(here);
                 (waits, core.progress(), are_gone, core.takes_unseen())
             });
             if are_gone {
-                pool.lock_only().core.forget_parked();
+                pool.lock_only().core.forget_inactive();
             }
             if is_unseen {
                 self.dog.keep_looking();
@@ -140,18 +140,18 @@ impl Watcher {
             }
         }
         self.runs = runs;
-        parked
+        with_inactive
     }
 
-    fn look_at_queues(&mut self, parked: BTreeSet<WqKey>, still: &mut Vec<Still>) {
+    fn look_at_queues(&mut self, with_inactive: BTreeSet<WqKey>, still: &mut Vec<Still>) {
         // Until the others are known these keep their addresses.
-        let _before = mem::take(&mut self.parked);
-        for wq in parked.into_iter().filter_map(|key| self.runtime.wq(key)) {
+        let _before = mem::take(&mut self.with_inactive);
+        for wq in with_inactive.into_iter().filter_map(|key| self.runtime.wq(key)) {
             let spot = Spot::Queue(wq.key, Arc::as_ptr(&wq).addr());
             let excused = self.is_excused(None);
             let found = self.dog.see_queue(spot, wq.is_frozen(), || wq.progress(), excused);
             still.extend(found.map(|time| Still::Queue(wq.key, time)));
-            self.parked.push(Arc::downgrade(&wq));
+            self.with_inactive.push(Arc::downgrade(&wq));
         }
     }
 
