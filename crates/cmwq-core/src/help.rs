@@ -29,10 +29,10 @@ pub mod short_items;
 pub use board::{Board, Facts, Set, may_saturate};
 pub use calling::{Caller, make_calls};
 pub use choose::{
-    Call, Instead, WATCHED, any, any_helper, calls, instead_of, may_be_helped, others_wait,
-    to_call, to_visit, to_watch, wants_help,
+    Call, Instead, WATCHED, any, any_helper, calls, collects, instead_of, may_be_helped,
+    others_wait, to_call, to_visit, to_watch, wants_help,
 };
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};
 pub use queuer::{Plain, Queuer};
-pub use short_items::{Progress, Visit, may_begin_next};
+pub use short_items::{Length, Progress, Visit, may_begin_next};

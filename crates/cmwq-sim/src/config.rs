@@ -45,6 +45,10 @@ pub struct Config {
     /// to go on computing: on managed queues whose pods have one CPU such items go to other pods
     /// than their queuer's.
     pub has_long_items: bool,
+    /// Threads outside of the pools wait when they have queued an item, and the scheduler moves
+    /// them. If `has_long_items`, theirs are very long: those of queuers whose own pod has more
+    /// than it may start join one backlog of their cache.
+    pub callers_wait: bool,
     /// What is far away costs more, and the scheduler minds it; `None`: caches cost nothing.
     pub caches: Option<Caches>,
     /// CPU time without a sleep after which an item does not count any more, where there is a tick;
@@ -289,6 +293,7 @@ impl Config {
             max_workers: None,
             lending: true,
             has_long_items: false,
+            callers_wait: false,
             placement: Placement::Nearest,
             caches: None,
             hog_thresh: HOG_THRESH_NS,

@@ -315,6 +315,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     let storms = later.chance(350_000) && options.faults.has(Fault::Hotplug);
     let hotplug = draw_hotplug(&mut later, shape);
     let has_long_items = later.chance(350_000);
+    let callers_wait = root.fork(11).chance(500_000);
     // No fault: every worker lets go of the lock there.
     let rest = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
     // Thresholds that items of a random plan reach, oftener than not.
@@ -332,6 +333,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         hotplug: (storms || options.hotplug).then_some(hotplug),
         costs: Costs { rest, ..costs },
         has_long_items,
+        callers_wait,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), ..Detect::default() },
         faults: draw_rates(rng, faults),
         idle_timeout: rng.magnitude(MS, 1_000 * MS),

@@ -305,6 +305,35 @@ fn long_items_leave_their_queuer_alone_and_its_pod_helps_when_its_cpu_is_idle() 
     assert_eq!(starts, [(0, 0, 1), (1, 100 * US, 0)]);
 }
 
+/// Each CPU runs an item, three wait on CPU 1, and then come eight of a queuer that is on CPU 0 and
+/// 1 by turns.
+#[test]
+fn very_long_items_of_queuers_that_wait_join_one_backlog() {
+    let named = [0, 1, 1, 1, 1].map(|cpu| (cpu, 0, COMPUTE));
+    let mut scenario = scenario(2, &[Flag::Managed], &named);
+    let first = scenario.works.len();
+    for n in 0..8 {
+        scenario.works.push(WorkSpec {
+            name: format!("late{n}"),
+            at_ns: MS + n,
+            script: COMPUTE.to_vec(),
+            ..WorkSpec::default()
+        });
+    }
+    let starts = |has_long_items| {
+        let shape = Shape::Regular([1, 1, 2, 1]);
+        let scope = Scope::Cpu;
+        let config =
+            Config { shape, scope, has_long_items, callers_wait: true, ..Config::exact(2) };
+        let timeline = run_scenario_under(&scenario, &config).unwrap();
+        let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
+        starts.map(|event| event.work).filter(|&work| work >= first).collect::<Vec<_>>()
+    };
+    let in_order: Vec<_> = (first..first + 8).collect();
+    assert_eq!(starts(true), in_order);
+    assert_ne!(starts(false), in_order, "the queuer's CPU has its own backlog each time");
+}
+
 #[test]
 fn per_cpu_work_stays_where_it_was_queued() {
     let works: Vec<(u32, u64, &[Step])> = (0..4).map(|_| (1, 0, COMPUTE)).collect();

@@ -7,6 +7,7 @@
 
 use super::board::{Board, Set};
 use super::layout::{BITS, Position};
+use super::short_items::Length;
 
 /// The most pods that are visited for one event.
 pub const TRIES: usize = 2;
@@ -160,6 +161,26 @@ pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
     let computed_on =
         |word: usize| board.word(Set::Open, word) & board.word(Set::CallerComputes, word);
     Instead::Home(in_turn(board, me, turn, computed_on))
+}
+
+/// The pod whose backlog an item joins whose queuer waits, if `me`, the pod of the queuer's CPU,
+/// has more than it may start: the first one of the cache with a backlog. All pods of the cache
+/// take from there as they become free, so that such items begin in the order of their coming; of
+/// two backlogs the longer one would wait longer. `None`: `me`; also if items are shorter than
+/// [`Length::VeryLong`], since all take one lock then.
+pub fn collects<B: Board>(board: &B, me: usize, length: Length) -> Option<usize> {
+    if length < Length::VeryLong {
+        return None;
+    }
+    let layout = board.layout();
+    let position = layout.position(me);
+    let full = board.word(Set::Backlog, position.word) | board.word(Set::Saturated, position.word);
+    if full & position.mask() == 0 {
+        return None;
+    }
+    let near = full & (position.cache | position.mask());
+    let first = layout.pod(position.word, near.trailing_zeros());
+    (first != me).then_some(first)
 }
 
 /// A pod of `set`, chosen by `turn`: a near one if there is one, else one of another word, which

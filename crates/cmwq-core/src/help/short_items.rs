@@ -7,7 +7,8 @@
 //! longer for an item. But a guest stays that is the only one who runs them, since the pool's own
 //! worker is in a long item, which may well be the one that queues them.
 //!
-//! A long item of a queuer that computes is better run on another CPU: [`is_worth_moving`].
+//! A long item of a queuer that computes is better run on another CPU, and very long ones are begun
+//! in order by all CPUs of a cache: [`Length`].
 
 use crate::ids::Nanos;
 
@@ -168,6 +169,34 @@ fn are_short(took: Nanos, items: u64) -> bool {
 const WORTH_MOVING_NS: Nanos = 10_000;
 /// Items that take longer than this and less than [`WORTH_MOVING_NS`] change nothing.
 const NOT_WORTH_MOVING_NS: Nanos = 5_000;
+/// From this on the CPUs of a cache can take items from one pool: 64 of them take its lock 320,000
+/// times a second then.
+const WORTH_COLLECTING_NS: Nanos = 200_000;
+
+/// How long items need the CPU, as far as it matters for where they go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Length {
+    /// Not longer than it takes to wake another CPU; or not measured yet.
+    #[default]
+    Short,
+    /// Worth running on another CPU than their queuer's.
+    Long,
+    /// So long that the pods of a cache can have one backlog ([`collects`](super::collects)).
+    VeryLong,
+}
+
+impl Length {
+    /// Of items one of which has used the CPU for `took`. `None`: as before.
+    #[must_use]
+    pub const fn of(took: Nanos) -> Option<Self> {
+        match took {
+            ..NOT_WORTH_MOVING_NS => Some(Self::Short),
+            WORTH_COLLECTING_NS.. => Some(Self::VeryLong),
+            WORTH_MOVING_NS.. => Some(Self::Long),
+            _ => None,
+        }
+    }
+}
 
 /// A worker measures one item per so many times that it went idle and slept: two reads of its CPU
 /// clock take a tenth of the time of such a sleep. While it always has a next item, it measures
@@ -198,22 +227,11 @@ impl Sampling {
         self.is_due
     }
 
-    /// A measured item has used the CPU for `took`. Returns whether items of its queue are
-    /// [worth moving](is_worth_moving); `None`: as before.
+    /// A measured item has used the CPU for `took`. Returns how long the items of its queue are;
+    /// `None`: as before.
     #[must_use]
-    pub const fn measured(&mut self, took: Nanos) -> Option<bool> {
+    pub const fn measured(&mut self, took: Nanos) -> Option<Length> {
         self.is_due = false;
-        is_worth_moving(took)
-    }
-}
-
-/// Whether items, one of which has used the CPU for `took`, are worth running on another CPU than
-/// their queuer's. `None`: as before.
-#[must_use]
-pub const fn is_worth_moving(took: Nanos) -> Option<bool> {
-    match took {
-        ..NOT_WORTH_MOVING_NS => Some(false),
-        WORTH_MOVING_NS.. => Some(true),
-        _ => None,
+        Length::of(took)
     }
 }

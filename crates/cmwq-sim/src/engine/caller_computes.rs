@@ -1,12 +1,13 @@
-//! Threads outside of the pools that compute: where their items go, and when their own pods are
-//! called.
+//! Threads outside of the pools that queue long items: where those go, and when the pods of threads
+//! that compute are called.
 //!
 //! The real runtime's `caller_computes` learns by samples that items are long and which callers
-//! compute: here [`Config::has_long_items`](crate::Config::has_long_items) says so. A pod
+//! compute: here [`Config::has_long_items`](crate::Config::has_long_items) says so, and
+//! [`Config::callers_wait`](crate::Config::callers_wait) that none does. A pod
 //! is marked with `caller_computes` until its CPU is idle. The CPU's sentinel reports that, as late
 //! as it reports a blocked worker.
 
-use cmwq_core::help::{Instead, Queuer, instead_of};
+use cmwq_core::help::{Instead, Length, Queuer, collects, instead_of};
 
 use super::{Due, Engine};
 use crate::agenda::Rank;
@@ -30,8 +31,31 @@ impl Engine<'_> {
         let is_told = domains.cpus(domains.pod(scope, here)).len() == 1;
         let may_leave = self.config.has_long_items && kind.may_leave(cpu.is_some());
         let lets_go = may_leave && queuer.lets_go(has_others, is_told);
-        let other = if lets_go { self.other_cpu(queue, here) } else { None };
+        let other = match lets_go {
+            true if self.config.callers_wait => self.cpu_of_backlog(queue, here),
+            true => self.other_cpu(queue, here),
+            false => None,
+        };
         self.queue(item, cpu.or(other), here)
+    }
+
+    /// The CPU of a caller that queues an item: the scheduler moves those that wait.
+    pub(super) fn queuer_cpu(&mut self) -> u32 {
+        if !self.config.callers_wait {
+            return self.caller_cpu();
+        }
+        self.turn = self.turn.wrapping_add(1);
+        self.machine.online_from((self.turn % self.machine.nr_cpus() as usize) as u32)
+    }
+
+    /// A CPU of another pod whose backlog an item joins whose caller waits on `here`.
+    fn cpu_of_backlog(&mut self, queue: QueueId, here: u32) -> Option<u32> {
+        let Queue { is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
+        let pod = self.machine.domains().pod(scope, here);
+        let board = &self.pools.boards[usize::from(is_high)];
+        let joined = collects(board, pod as usize, Length::VeryLong)?;
+        let mut cpus = self.machine.domains().cpus(joined as u32);
+        cpus.find(|&cpu| self.machine.is_online(cpu))
     }
 
     /// Another CPU for an item whose caller computes on `here`; marks the pod of `here`. `None`:

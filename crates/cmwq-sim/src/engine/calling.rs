@@ -16,7 +16,10 @@ impl Engine<'_> {
     /// A step of `who`, who is no worker. `true`: it has to wait.
     pub(super) fn do_from_outside(&mut self, op: Op, who: Waiter) -> bool {
         match op {
-            Op::Queue { item, cpu } => _ = self.queue_from_outside(item, cpu, self.caller_cpu()),
+            Op::Queue { item, cpu } => {
+                let here = self.queuer_cpu();
+                _ = self.queue_from_outside(item, cpu, here);
+            }
             Op::QueueDelayed { item, cpu, delay } => {
                 if self.lets_arm(item, delay, None) {
                     self.queue_delayed(item, cpu, delay, self.caller_cpu());

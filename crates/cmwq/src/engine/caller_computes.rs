@@ -1,4 +1,5 @@
-//! Threads of the program that queue items and go on computing, and where their items go.
+//! Threads of the program that queue long items, and where those go: of threads that go on
+//! computing, and of others.
 //!
 //! A thread of the program uses a CPU when it queues an item. Mostly the thread waits next, and its
 //! own CPU is the best one for the item: that CPU is awake, and its caches have the item. But a
@@ -10,14 +11,17 @@
 //! away: it gets the CPU when the thread waits after all, and then the pod's standby looks for work
 //! of other pods.
 //!
+//! Very long items of threads that wait join one backlog of their cache ([`help::collects`]), if
+//! their own pod has more than it may start.
+//!
 //! KERNEL: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
 //! process can only pin its workers, or let them crowd.
 //!
-//! Why: docs/decisions/long-items-leave-the-caller.md
+//! Why: docs/decisions/long-items-leave-the-caller.md, docs/decisions/one-backlog-per-cache.md
 
 use std::cell::Cell;
 
-use cmwq_core::help::{self, Habit};
+use cmwq_core::help::{self, Habit, Length};
 
 use crate::engine::current;
 use crate::engine::pool::Pool;
@@ -38,16 +42,18 @@ crate::os::sync::thread_local! {
     };
 }
 
-/// The calling thread queues a long item that may leave its CPU; it usually goes to the pool
-/// `usual`. Returns the CPU whose pool is to have it instead.
-pub(crate) fn other_cpu(usual: &'static Pool) -> Option<u32> {
+/// The calling thread queues an item of that length, which is not short and may leave its CPU; it
+/// usually goes to the pool `usual`. Returns the CPU whose pool is to have it instead.
+pub(crate) fn other_cpu(usual: &'static Pool, length: Length) -> Option<u32> {
     let queuer = help::Queuer { is_worker: current::is_worker() };
     let is_told = usual.runtime.detect.has_sentinel() && usual.is_reported_idle();
     if !queuer.lets_go(usual.pods.is_some(), is_told) {
         return None;
     }
-    let turn = QUEUER.try_with(|queuer| queuer.queues(usual)).ok().flatten()?;
-    usual.runtime.cpu_instead(usual, turn)
+    match QUEUER.try_with(|queuer| queuer.queues(usual)).ok()? {
+        Some(turn) => usual.runtime.cpu_instead(usual, turn),
+        None => usual.runtime.cpu_of_backlog(usual, length),
+    }
 }
 
 impl Queuer {

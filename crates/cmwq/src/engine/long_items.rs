@@ -1,5 +1,5 @@
-//! Which managed queues have items that are worth another CPU than their queuer's: those that need
-//! it for long.
+//! How long the items of managed queues need the CPU: some are worth another one than their
+//! queuer's.
 //!
 //! Now and then ([`Sampling`]) a worker measures the CPU time of one item. It reports the result to
 //! the item's queue, and [`caller_computes`](crate::engine::caller_computes) acts on it.
@@ -7,6 +7,7 @@
 use std::cell::Cell;
 
 use cmwq_core::Nanos;
+use cmwq_core::help::Length;
 use cmwq_core::help::short_items::Sampling;
 
 use crate::os::IS_MODEL;
@@ -35,14 +36,14 @@ impl LongItems {
         self.0.get().is_due().then(sense::current_cpu_time)
     }
 
-    /// The item that began at the CPU time `begin` has ended. Returns whether it needed the CPU for
-    /// long; `None`: it was between short and long.
+    /// The item that began at the CPU time `begin` has ended. Returns how long it needed the CPU;
+    /// `None`: it was between short and long.
     #[cold]
-    pub(crate) fn end(&self, begin: Nanos) -> Option<bool> {
+    pub(crate) fn end(&self, begin: Nanos) -> Option<Length> {
         let took = sense::current_cpu_time().saturating_sub(begin);
         let mut sampling = self.0.get();
-        let is_long = sampling.measured(took);
+        let length = sampling.measured(took);
         self.0.set(sampling);
-        is_long
+        length
     }
 }

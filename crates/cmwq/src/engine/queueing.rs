@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use cmwq_core::delayed::{self, Hold};
+use cmwq_core::help::Length;
 use cmwq_core::{Closed, Enqueued, Kick, WorkFn, WorkItem, WorkWord};
 
 use crate::engine::caller_computes;
@@ -14,7 +15,6 @@ use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::wq::link::Link;
 use crate::engine::wq::{Kind, Queueing, Wq};
 use crate::os::notice::{self, Notice};
-use crate::os::sync::Ordering;
 use crate::record::symbol;
 use crate::record::trace;
 
@@ -48,12 +48,10 @@ impl Wq {
         (!closed.lets_in(|| current::current_wq() == Some(self.key))).then_some(closed)
     }
 
-    /// Whether the item may go to the pool of another CPU, if the caller computes: see
-    /// [`caller_computes`].
+    /// Whether the item may go to the pool of another CPU: see [`caller_computes`].
     #[inline]
     fn has_choice(&self, cpu: Option<u32>) -> bool {
-        // ORDERING: no pairing: a hint.
-        self.has_long_items.load(Ordering::Relaxed) && self.spec.kind.may_leave(cpu.is_some())
+        self.length() != Length::Short && self.spec.kind.may_leave(cpu.is_some())
     }
 
     /// The CPU whose link an item that is queued now uses; `None`: the caller's. To be asked once
@@ -63,7 +61,7 @@ impl Wq {
         if !self.has_choice(cpu) {
             return cpu;
         }
-        caller_computes::other_cpu(self.link(None).pool)
+        caller_computes::other_cpu(self.link(None).pool, self.length())
     }
 
     /// Queues an item.

@@ -282,9 +282,9 @@ impl Worker {
     /// A measured item of the queue has ended, which began at the CPU time `begin`.
     #[cold]
     fn report_length(&self, begin: Nanos, wq: WqKey) {
-        let Some(is_long) = self.long_items.end(begin) else { return };
+        let Some(length) = self.long_items.end(begin) else { return };
         if let Some(wq) = self.pool.runtime.wq(wq) {
-            wq.set_has_long_items(is_long);
+            wq.set_length(length);
         }
     }
 

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use cmwq_core::help::Length;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey};
 
@@ -103,8 +104,8 @@ pub(crate) struct Wq {
     closed: AtomicU32,
     /// Its attributes can be written by name. Written under the registry's lock.
     in_sysfs: AtomicBool,
-    /// Items need the CPU for long: see `long_items`. Only of managed queues.
-    pub(crate) has_long_items: AtomicBool,
+    /// The [`Length`] of items: see `long_items`. Of other than managed queues always short.
+    length: AtomicU32,
     /// The last session of the trace that has the queue's name.
     named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
@@ -147,7 +148,7 @@ impl Wq {
             slots: OnceLock::new(),
             closed: AtomicU32::new(Closed::NOT.bits()),
             in_sysfs: AtomicBool::new(false),
-            has_long_items: AtomicBool::new(false),
+            length: AtomicU32::new(Length::Short as u32),
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flushes: None,
@@ -183,11 +184,21 @@ impl Wq {
     }
 
     /// A worker has measured one of the queue's items.
-    pub(crate) fn set_has_long_items(&self, are_long: bool) {
-        let are_long = are_long && self.spec.kind.may_leave(false);
+    pub(crate) fn set_length(&self, length: Length) {
+        if self.length() != length && self.spec.kind.may_leave(false) {
+            // ORDERING: no pairing: a hint.
+            self.length.store(length as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// How long its items are, as far as is known.
+    #[inline]
+    pub(crate) fn length(&self) -> Length {
         // ORDERING: no pairing: a hint.
-        if self.has_long_items.load(Ordering::Relaxed) != are_long {
-            self.has_long_items.store(are_long, Ordering::Relaxed);
+        match self.length.load(Ordering::Relaxed) {
+            0 => Length::Short,
+            1 => Length::Long,
+            _ => Length::VeryLong,
         }
     }
 

@@ -2,15 +2,16 @@
 //! not.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{JoinHandle, Work, Workqueue, blocking};
+use cmwq::{CpuSet, JoinHandle, Work, Workqueue, blocking};
 
 use crate::support::load::burn;
-use crate::support::scene::{Scene, Stage};
+use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, eventually, joined, managed, sys, undisturbed, within};
 
@@ -27,6 +28,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("pods::away", away),
     ("pods::near", near),
     ("pods::idle_after_all", idle_after_all),
+    ("pods::one_backlog", one_backlog),
 ];
 
 /// Two CPUs, which the process keeps to from now on: who knows that one is busy knows where else an
@@ -44,7 +46,7 @@ fn play(scene: &'static str) {
 
 fn play_with(scene: &'static str, sources: &[&str]) {
     if sys::allowed_cpus().len() < 2 {
-        crate::support::scene::skip("there is one CPU only");
+        skip("there is one CPU only");
         return;
     }
     for source in sources {
@@ -122,6 +124,12 @@ fn long_items_stay_near_a_queuer_that_waits() {
 #[test]
 fn a_pod_helps_again_when_its_queuer_waits() {
     play_with_sentinels("pods::idle_after_all");
+}
+
+/// Each CPU has an item, and those that come then begin in their order, whichever CPU queues them.
+#[test]
+fn very_long_items_begin_in_order_whoever_queues_them() {
+    play_with_sentinels("pods::one_backlog");
 }
 
 /// The first item computes until the second has started, which its own CPU is too busy for.
@@ -265,6 +273,59 @@ fn near() {
     // pod helped with what comes next.
     eventually("they stay here", || {
         (0..100).filter(|_| joined(wq.queue(long)) != here).count() < 10
+    });
+}
+
+fn one_backlog() {
+    let wq = managed("one backlog");
+    let cpus = sys::allowed_cpus();
+    let shared = format!("/sys/devices/system/cpu/cpu{}/cache/index3/shared_cpu_list", cpus[0]);
+    let shared = fs::read_to_string(shared).unwrap_or_default();
+    let shared = CpuSet::parse_list(&shared).unwrap_or_default();
+    let near: Vec<_> = cpus.iter().copied().filter(|&cpu| shared.contains(cpu)).take(2).collect();
+    let [first, second] = near[..] else {
+        return skip("no two CPUs have a last-level cache in common");
+    };
+    let nr_cpus = sys::allowed_cpus().len();
+    let long = || burn(Duration::from_millis(1));
+    // How long its items are is measured now and then, and so is whether this thread waits.
+    (0..200).for_each(|_| joined(wq.queue(long)));
+    undisturbed(20, || {
+        let gate = Arc::new(AtomicBool::new(false));
+        let begun = Arc::new(AtomicU32::new(0));
+        let busy: Vec<_> = (0..nr_cpus)
+            .map(|_| {
+                let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
+                wq.queue(move || {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    while !gate.load(Ordering::SeqCst) {
+                        burn(Duration::from_micros(100));
+                    }
+                })
+            })
+            .collect();
+        eventually("all CPUs are occupied", || begun.load(Ordering::SeqCst) == nr_cpus as u32);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut items = Vec::new();
+        for cpu in [first, second] {
+            sys::confine(sys::gettid(), &[cpu]).unwrap();
+            for _ in 0..20 {
+                let (order, number) = (Arc::clone(&order), items.len());
+                items.push(wq.queue(move || {
+                    order.lock().unwrap().push(number);
+                    long();
+                }));
+                // Whoever queues without a sleep is taken for one who computes.
+                thread::sleep(Duration::from_micros(100));
+            }
+        }
+        sys::confine(sys::gettid(), &sys::allowed_cpus()).unwrap();
+        gate.store(true, Ordering::SeqCst);
+        busy.into_iter().chain(items).for_each(joined);
+        let order = order.lock().unwrap();
+        // With a backlog on each CPU those of the second one would begin with the first ones.
+        let early = order.iter().take(15).filter(|&&number| number >= 20).count();
+        if early == 0 { Ok(()) } else { Err(format!("{early} of the second CPU: {order:?}")) }
     });
 }
 

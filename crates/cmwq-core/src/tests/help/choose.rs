@@ -6,8 +6,8 @@ use super::boards::{MOST_PODS, Plain};
 use crate::help::board::Entry;
 use crate::help::choose::to_help;
 use crate::help::{
-    Call, Facts, Instead, Set, any, calls, instead_of, others_wait, to_call, to_visit, to_watch,
-    wants_help,
+    Call, Facts, Instead, Length, Set, any, calls, collects, instead_of, others_wait, to_call,
+    to_visit, to_watch, wants_help,
 };
 use crate::tests::support::{Rng, steps};
 
@@ -148,6 +148,8 @@ fn the_cost_does_not_depend_on_the_number_of_pods() {
         assert!(one <= 2 * most, "{pods} pods: {one} words for one");
         let instead = reads(&board, &|board| _ = instead_of(board, 0, 5));
         assert!(instead <= most + 4, "{pods} pods: {instead} words for an item");
+        let joined = reads(&board, &|board| _ = collects(board, last, Length::VeryLong));
+        assert!(joined <= 2, "{pods} pods: {joined} words for an item of a queuer that waits");
         let watched = reads(&board, &|board| assert!(to_watch(board, 0, 3).count() <= 8));
         assert!(watched <= 9, "{pods} pods: {watched} words for a tick");
     }
@@ -167,6 +169,26 @@ fn an_item_goes_to_a_pod_on_whose_cpu_nobody_computes() {
     assert!(matches!(instead_of(&board, 0, 3), Instead::Home(Some(pod)) if pod != 0));
     (0..64).for_each(|pod| board.put(Set::Open, pod, pod == 0));
     assert_eq!(instead_of(&board, 0, 3), Instead::Home(None), "there is no other");
+}
+
+#[test]
+fn very_long_items_of_full_pods_have_one_backlog_in_a_cache() {
+    let mut board = Plain::regular(64, 8, 4);
+    (0..64).for_each(|pod| board.put(Set::Open, pod, true));
+    let collected = |board: &Plain, me| collects(board, me, Length::VeryLong);
+    // Those of another cache, before and behind.
+    board.put(Set::Backlog, 7, true);
+    board.put(Set::Backlog, 16, true);
+    board.put(Set::Saturated, 10, true);
+    assert_eq!(collected(&board, 12), None, "it may start the item");
+    board.put(Set::Backlog, 12, true);
+    assert_eq!(collected(&board, 12), Some(10), "the first of its cache");
+    assert_eq!(collected(&board, 10), None, "itself");
+    for length in [Length::Short, Length::Long] {
+        assert_eq!(collects(&board, 12, length), None, "they would meet at one lock too often");
+    }
+    board.put(Set::Saturated, 10, false);
+    assert_eq!(collected(&board, 12), None, "nobody else waits");
 }
 
 /// All that are busy are asked at some time, and none that is idle.

@@ -1,5 +1,6 @@
 //! How long a pool's items take.
 
+use crate::help::Length;
 use crate::help::short_items::Sampling;
 use crate::help::{Progress, Visit};
 use crate::ids::Nanos;
@@ -89,7 +90,7 @@ fn an_item_is_measured_after_the_first_of_every_eight_sleeps() {
         }
         assert!(!sampling.is_due(), "one item");
     }
-    assert_eq!(measured, [(1, Some(true)), (9, None), (17, None)]);
+    assert_eq!(measured, [(1, Some(Length::Long)), (9, None), (17, None)]);
     sampling = Sampling::default();
     assert!(!sampling.is_due(), "who has not slept is not measured");
 }
@@ -117,4 +118,12 @@ fn standing_still_tells_nothing_at_first() {
     let then = Progress { at: 1_000, started: 5 };
     assert_eq!(then.was_short(Progress { at: 1_000 + 999_999, started: 5 }), None);
     assert_eq!(then.was_short(Progress { at: 1_001_000, started: 5 }), Some(false));
+}
+
+#[test]
+fn items_are_short_long_or_very_long() {
+    let lengths = [0, 4_999, 5_000, 9_999, 10_000, 199_999, 200_000, u64::MAX].map(Length::of);
+    let (short, long, very) = (Some(Length::Short), Some(Length::Long), Some(Length::VeryLong));
+    assert_eq!(lengths, [short, short, None, None, long, long, very, very]);
+    assert!(Length::Short < Length::Long && Length::Long < Length::VeryLong);
 }

@@ -1,6 +1,6 @@
 //! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
 
-use cmwq_core::help::{self, Caller, Instead, Whereabouts};
+use cmwq_core::help::{self, Caller, Instead, Length, Whereabouts};
 use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -99,6 +99,14 @@ impl Runtime {
         let Some((pods, me)) = pool.pods else { return };
         let others = help::to_watch(pods, me, turn).filter_map(|pod| pods.get(pod));
         others.for_each(Pool::watch_for_others);
+    }
+
+    /// The CPU of another pod whose backlog an item of a caller that waits joins, which would go to
+    /// `pool`.
+    pub(crate) fn cpu_of_backlog(&self, pool: &'static Pool, length: Length) -> Option<u32> {
+        let (pods, me) = pool.pods?;
+        let pod = help::collects(pods, me, length)?;
+        self.machine.managed_pods.get(pod)?.cpus.first()
     }
 
     /// Another CPU for an item that would go to `pool`, on whose CPU the caller computes. `turn`:
