@@ -82,6 +82,11 @@ impl Builder {
 
     /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has
     /// nothing to run takes items from one that has more than it can. The default.
+    ///
+    /// No order is promised. An item usually begins on the CPU that queues it, unless the thread
+    /// there goes on computing and the item needs a CPU for long. Items that need it for 200 µs or
+    /// more, and have to wait, usually begin in the order of their coming, whichever CPUs with a
+    /// common last-level cache queue them.
     pub fn managed(self) -> Self {
         self.kind(Kind::Managed)
     }
