@@ -178,8 +178,7 @@ pub fn collects<B: Board>(board: &B, me: usize, length: Length) -> Option<usize>
     if full & position.mask() == 0 {
         return None;
     }
-    let near = full & (position.cache | position.mask());
-    let first = layout.pod(position.word, near.trailing_zeros());
+    let first = layout.pod(position.word, (full & position.cache).trailing_zeros());
     (first != me).then_some(first)
 }
 

@@ -286,7 +286,7 @@ fn one_backlog() {
     let [first, second] = near[..] else {
         return skip("no two CPUs have a last-level cache in common");
     };
-    let nr_cpus = sys::allowed_cpus().len();
+    let nr_cpus = cpus.len();
     let long = || burn(Duration::from_millis(1));
     // How long its items are is measured now and then, and so is whether this thread waits.
     (0..200).for_each(|_| joined(wq.queue(long)));
@@ -319,7 +319,7 @@ fn one_backlog() {
                 thread::sleep(Duration::from_micros(100));
             }
         }
-        sys::confine(sys::gettid(), &sys::allowed_cpus()).unwrap();
+        sys::confine(sys::gettid(), &cpus).unwrap();
         gate.store(true, Ordering::SeqCst);
         busy.into_iter().chain(items).for_each(joined);
         let order = order.lock().unwrap();
