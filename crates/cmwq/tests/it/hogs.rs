@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::Workqueue;
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::{Opened, PATIENCE};
+use crate::support::wait::Opened;
 use crate::support::{Gate, Peak, eventually, joined, managed, percpu, sys, unbound, undisturbed};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -252,7 +252,7 @@ fn managed_room() {
 
 /// A short item does not wait for long ones either where as many others are long, and wait now.
 fn managed_waits() {
-    let wq = Arc::new(managed("waits"));
+    let wq = managed("waits");
     let gate = Gate::new();
     let _opened = Opened(&gate);
     let inside = Arc::new(Peak::new());
@@ -267,29 +267,24 @@ fn managed_waits() {
         };
         (0..nr_cpus).map(|_| wq.queue(run())).collect()
     };
+    let (found, ended) = (Gate::new(), Gate::new());
+    let _ended = (Opened(&found), Opened(&ended));
     let first = queue(Arc::new({
-        let (wq, gate) = (Arc::clone(&wq), gate.clone());
+        let (found, gate) = (found.clone(), gate.clone());
         move || {
-            while wq.stats().cpu_intensive < nr_cpus as u64 {
-                burn(Duration::from_millis(1));
-            }
+            found.spin();
             gate.pass();
         }
     }));
     eventually("all CPUs are occupied", || inside.now() == nr_cpus);
-    // By no gate: they must not wait for its lock.
-    let has_ended = Arc::new(AtomicBool::new(false));
-    let second = queue(Arc::new({
-        let has_ended = Arc::clone(&has_ended);
-        move || {
-            let begun = Instant::now();
-            while !has_ended.load(Ordering::SeqCst) && begun.elapsed() < PATIENCE {
-                burn(Duration::from_millis(1));
-            }
-        }
-    }));
+    let theirs = ended.clone();
+    let second = queue(Arc::new(move || theirs.spin()));
+    // Asked from here: items that ask often wait for each other at the queue's locks.
+    eventually("all CPUs have a hog", || wq.stats().cpu_intensive >= nr_cpus as u64);
+    found.open();
     eventually("others have begun beside them", || inside.now() == 2 * nr_cpus);
-    joined(wq.queue(move || has_ended.store(true, Ordering::SeqCst)));
+    let ends = ended.clone();
+    joined(wq.queue(move || ends.open()));
     gate.open();
     first.into_iter().chain(second).for_each(joined);
 }

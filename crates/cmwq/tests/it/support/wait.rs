@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -73,7 +74,16 @@ pub(crate) fn joined<T>(handle: JoinHandle<T>) -> T {
 
 /// Closed until it is opened, for good. Clones are the same gate.
 #[derive(Clone, Default)]
-pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct Gate(Arc<GateState>);
+
+/// Whether it is open is asked without the lock: items that burn CPU time until then must not
+/// block.
+#[derive(Default)]
+struct GateState {
+    is_open: AtomicBool,
+    lock: Mutex<()>,
+    opened: Condvar,
+}
 
 impl Gate {
     pub(crate) fn new() -> Self {
@@ -81,23 +91,25 @@ impl Gate {
     }
 
     pub(crate) fn open(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
+        let _guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.is_open.store(true, Ordering::SeqCst);
+        self.0.opened.notify_all();
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.is_open.load(Ordering::SeqCst)
     }
 
     /// Blocks until it is open.
     #[track_caller]
     pub(crate) fn pass(&self) {
-        let (open, opened) = &*self.0;
-        let is_open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        let (is_open, _) = opened
-            .wait_timeout_while(is_open, PATIENCE, |is_open| !*is_open)
+        let guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self
+            .0
+            .opened
+            .wait_timeout_while(guard, PATIENCE, |()| !self.is_open())
             .unwrap_or_else(PoisonError::into_inner);
-        assert!(*is_open, "a gate was never opened");
+        assert!(self.is_open(), "a gate was never opened");
     }
 
     /// Computes until it is open: never blocks.
