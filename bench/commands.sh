@@ -6,7 +6,7 @@
 #
 #   cargo build --release -p cmwq-cli && bench/commands.sh [ROUNDS] [COUNT]
 #
-# SIZES, KINDS: fewer of them. CMWQ: another command. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
+# SIZES, KINDS, TOOLS: fewer of them. CMWQ: another command. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
 # BESIDE: what else the machine did, for the table's heading.
 set -euo pipefail
 here=$(dirname "$0")
@@ -28,8 +28,8 @@ mixed='sleep 0.03; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
 
 "$cmwq" --version >/dev/null
 dd if=/dev/zero of="$folder/data" bs=1M count=8 status=none
-tools=xargs
-if command -v parallel >/dev/null; then tools="xargs parallel"; else echo "GNU parallel is not installed: without it" >&2; fi
+tools=${TOOLS:-xargs parallel}
+if ! command -v parallel >/dev/null; then tools=xargs; echo "GNU parallel is not installed: without it" >&2; fi
 
 # The tool may be run by another program.
 with_xargs() { seq "$count" | "${by[@]}" xargs -P "$1" -I'{}' sh -c "$2"; }

@@ -27,6 +27,13 @@ static unsigned long bits(struct work_struct *work)
 	return (unsigned long)atomic_long_read(&work->data);
 }
 
+/* That of one that is pending, once its pool has looked at it: until then it is in transit. */
+static unsigned long queued(struct work_struct *work)
+{
+	AWAIT(bits(work) & WORK_STRUCT_PWQ);
+	return bits(work);
+}
+
 /* `holder` has the only slot, `item` waits for it. */
 static void begin(void)
 {
@@ -75,7 +82,7 @@ static void row_pwq_bit(void)
 {
 	begin();
 	CHECK(WORK_STRUCT_PWQ == 1 << WORK_STRUCT_PWQ_BIT && WORK_STRUCT_PWQ_BIT == 2);
-	CHECK((bits(&item) & WORK_STRUCT_PWQ) && !(bits(&holder) & WORK_STRUCT_PWQ));
+	CHECK((queued(&item) & WORK_STRUCT_PWQ) && !(bits(&holder) & WORK_STRUCT_PWQ));
 	end();
 	CHECK(!(bits(&item) & WORK_STRUCT_PWQ));
 }
@@ -111,7 +118,7 @@ static int flush_wq(void *unused)
 
 static unsigned long color(struct work_struct *work)
 {
-	return bits(work) >> WORK_STRUCT_COLOR_SHIFT & ((1 << WORK_STRUCT_COLOR_BITS) - 1);
+	return queued(work) >> WORK_STRUCT_COLOR_SHIFT & ((1 << WORK_STRUCT_COLOR_BITS) - 1);
 }
 
 static void row_color(void)
@@ -142,7 +149,7 @@ static void row_pwq_pointer(void)
 	begin();
 	INIT_WORK_ONSTACK(&other, hold);
 	CHECK(queue_work_on(harness_cpu(0), wq, &other));
-	CHECK(bits(&item) >> WORK_STRUCT_PWQ_SHIFT == bits(&other) >> WORK_STRUCT_PWQ_SHIFT);
+	CHECK(queued(&item) >> WORK_STRUCT_PWQ_SHIFT == queued(&other) >> WORK_STRUCT_PWQ_SHIFT);
 	CHECK(cancel_work(&other));
 	destroy_work_on_stack(&other);
 	end();
