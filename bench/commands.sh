@@ -29,7 +29,7 @@ mixed='sleep 0.03; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
 "$cmwq" --version >/dev/null
 dd if=/dev/zero of="$folder/data" bs=1M count=8 status=none
 tools=${TOOLS:-xargs parallel}
-if ! command -v parallel >/dev/null; then tools=xargs; echo "GNU parallel is not installed: without it" >&2; fi
+if [[ $tools == *parallel* ]] && ! command -v parallel >/dev/null; then tools=xargs; echo "GNU parallel is not installed: without it" >&2; fi
 
 # The tool may be run by another program.
 with_xargs() { seq "$count" | "${by[@]}" xargs -P "$1" -I'{}' sh -c "$2"; }

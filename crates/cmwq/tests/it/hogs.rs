@@ -234,9 +234,7 @@ fn managed_room() {
             wq.queue(move || {
                 tids.lock().unwrap().push(sys::gettid());
                 let _inside = inside.enter();
-                while !gate.is_open() {
-                    burn(Duration::from_millis(1));
-                }
+                gate.spin();
             })
         })
         .collect();

@@ -291,16 +291,15 @@ fn one_backlog() {
     // How long its items are is measured now and then, and so is whether this thread waits.
     (0..200).for_each(|_| joined(wq.queue(long)));
     undisturbed(20, || {
-        let gate = Arc::new(AtomicBool::new(false));
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
         let begun = Arc::new(AtomicU32::new(0));
         let busy: Vec<_> = (0..nr_cpus)
             .map(|_| {
-                let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
+                let (gate, begun) = (gate.clone(), Arc::clone(&begun));
                 wq.queue(move || {
                     begun.fetch_add(1, Ordering::SeqCst);
-                    while !gate.load(Ordering::SeqCst) {
-                        burn(Duration::from_micros(100));
-                    }
+                    gate.spin();
                 })
             })
             .collect();
@@ -320,7 +319,7 @@ fn one_backlog() {
             }
         }
         sys::confine(sys::gettid(), &cpus).unwrap();
-        gate.store(true, Ordering::SeqCst);
+        gate.open();
         busy.into_iter().chain(items).for_each(joined);
         let order = order.lock().unwrap();
         // With a backlog on each CPU those of the second one would begin with the first ones.

@@ -91,8 +91,9 @@ impl Gate {
     }
 
     pub(crate) fn open(&self) {
-        let _guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.is_open.store(true, Ordering::SeqCst);
+        drop(guard);
         self.0.opened.notify_all();
     }
 
