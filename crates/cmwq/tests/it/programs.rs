@@ -27,6 +27,18 @@ const SPIN: &str = "ulimit -t 600; while :; do :; done";
 /// How much CPU time a program uses while nobody else may start.
 const WHILE: Duration = Duration::from_millis(60);
 
+/// How many CPUs a scene has at most: a program computes on each, which on many CPUs, above all on
+/// emulated ones, would leave nothing for the rest of the test.
+const CPUS: usize = 4;
+
+/// A managed queue in a process that keeps to a few CPUs from now on. To be called before the
+/// library is used.
+fn on_few_cpus(name: &str) -> Workqueue {
+    let cpus = sys::allowed_cpus();
+    sys::confine(0, &cpus[..cpus.len().min(CPUS)]).unwrap();
+    managed(name)
+}
+
 /// A program that an item waits for. Killed when it is dropped.
 struct Program {
     pid: u32,
@@ -133,7 +145,7 @@ fn while_programs_compute_on_all_cpus_nothing_starts() {
 }
 
 fn running() {
-    let wq = managed("running");
+    let wq = on_few_cpus("running");
     undisturbed(30, || {
         let programs = on_all_cpus(&wq, SPIN);
         let (next, begun) = queue_next(&wq);
@@ -151,7 +163,7 @@ fn when_a_program_blocks_the_next_item_starts() {
 }
 
 fn blocking() {
-    let wq = managed("blocking");
+    let wq = on_few_cpus("blocking");
     let programs = on_all_cpus(&wq, SPIN);
     programs[0].computes();
     let (next, _) = queue_next(&wq);
@@ -166,7 +178,7 @@ fn a_program_runs_while_its_descendants_do() {
 
 /// The shell and the one that it has started wait.
 fn descendants() {
-    let wq = managed("descendants");
+    let wq = on_few_cpus("descendants");
     let script =
         "ulimit -t 600; sh -c 'while :; do :; done & echo $! > \"$0\"; wait' \"$0\" & wait";
     undisturbed(30, || {
@@ -223,7 +235,7 @@ fn a_program_that_is_back_counts_again() {
 }
 
 fn back() {
-    let wq = managed("back");
+    let wq = on_few_cpus("back");
     undisturbed(30, || {
         let programs = on_all_cpus(&wq, SPIN);
         let (item, told) = queue_shell(&wq, SPIN);
@@ -249,7 +261,7 @@ fn with_one_pool_for_all_cpus_programs_may_use_all() {
 }
 
 fn everywhere() {
-    let wq = managed("everywhere");
+    let wq = on_few_cpus("everywhere");
     let all = sys::allowed_cpus();
     let pid = Program::start(&wq, SPIN);
     assert_eq!(sys::allowed_cpus_of(pid.pid.cast_signed()).unwrap(), all);
@@ -262,7 +274,7 @@ fn a_program_of_another_thread_is_watched_by_its_number() {
 
 /// No item has a child.
 fn of_another_thread() {
-    let wq = managed("another thread");
+    let wq = on_few_cpus("another thread");
     undisturbed(30, || {
         let programs: Vec<_> =
             sys::allowed_cpus().iter().map(|_| Program::start_here(&wq, SPIN)).collect();
