@@ -3,7 +3,7 @@
 use cmwq_core::PoolId;
 use cmwq_core::value::{Listed, PoolValue, WorkerValue};
 
-use crate::world::{Named, World};
+use crate::world::{At, Named, Who, World};
 
 /// Panics if something does not hold.
 pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
@@ -13,7 +13,20 @@ pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
             check_hogs(value, pool.core.config().concurrency);
         }
     }
+    check_woken(world, pools);
     check_lists(world, pools);
+}
+
+/// Who the core believes was woken is awake: nobody has lost what said so. *(coming)* rests on it.
+fn check_woken(world: &World<'_>, pools: &[PoolValue]) {
+    for (n, pool) in pools.iter().enumerate() {
+        for worker in pool.workers.iter().filter(|worker| worker.woken) {
+            let who = Who::Worker(n as u8, worker.id);
+            let thread = world.threads.iter().flatten().find(|thread| thread.who == who);
+            let is_awake = thread.is_some_and(|thread| thread.token || thread.at != At::Parked);
+            assert!(is_awake, "{who:?} was never told that it was woken");
+        }
+    }
 }
 
 /// No more hogs are out of the count in a managed pool than it has CPUs, in scopes where these

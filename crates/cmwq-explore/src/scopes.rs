@@ -71,6 +71,7 @@ pub fn gate() -> Vec<Scope> {
         moving::retiring(),
         workers::culling(),
         batches::batches(),
+        batches::listed(),
         batches::reported(),
         batches::crowded(),
         batches::flushed(),

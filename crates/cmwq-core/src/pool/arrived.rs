@@ -168,7 +168,8 @@ impl PoolState {
 
     /// Makes the counts right, and puts the arrived items on the worklist, where they can be found.
     /// To be called before an item is looked for or waited for. The worker that the items arrived
-    /// for is at work and comes for them, so nobody has to be kicked. The inbox stays as it is.
+    /// for is at work and comes for them, so nobody has to be kicked; and nobody is taken for woken
+    /// by it, since nobody is told. The inbox stays as it is.
     #[inline]
     pub fn catch_up(&mut self) {
         if self.is_behind() {
@@ -216,7 +217,7 @@ impl PoolState {
         }
         // SAFETY: the thread that pushed the item into the inbox owned its PENDING and keeps it
         // alive.
-        let _ = unsafe { self.enqueue_in(pwq, item, color) };
+        unsafe { self.list(pwq, item, color) };
         true
     }
 

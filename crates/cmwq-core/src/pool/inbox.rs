@@ -37,7 +37,7 @@ impl PoolState {
             }
             let Some((pwq, item)) = items.pop() else { break };
             // SAFETY: the thread that pushed the item owned its PENDING and keeps it alive.
-            kick = kick.or(unsafe { self.enqueue_in(pwq, item, None) });
+            kick = kick.or(unsafe { self.enqueue_now(pwq, item) });
         }
         kick
     }

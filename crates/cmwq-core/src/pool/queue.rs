@@ -85,7 +85,7 @@ impl PoolState {
             return self.queue_behind(unsafe { Transit::one(item, pwq) });
         }
         // SAFETY: passed on to the caller.
-        unsafe { self.enqueue_in(pwq, item, None) }
+        unsafe { self.enqueue_now(pwq, item) }
     }
 
     /// Whether what is queued now [arrives](super::arrived): its turn comes behind other items, and
@@ -107,20 +107,33 @@ impl PoolState {
         self.kick()
     }
 
-    /// As [`enqueue`](Self::enqueue), but ahead of the arrived items, and in `color`, or the
-    /// current colour of the pwq if that is `None`.
+    /// As [`enqueue`](Self::enqueue), but ahead of the arrived items.
+    ///
+    /// # Safety
+    /// As for [`enqueue`](Self::enqueue).
     #[inline]
-    pub(super) unsafe fn enqueue_in(
+    pub(super) unsafe fn enqueue_now(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
+        // SAFETY: passed on to the caller.
+        if unsafe { self.list(pwq, item, None) } { self.kick() } else { Kick::None }
+    }
+
+    /// Puts an item on the worklist, or behind the limit of its pwq, in `color`, or the current
+    /// colour of the pwq if that is `None`. `true`: it may start. Nobody is woken.
+    ///
+    /// # Safety
+    /// As for [`enqueue`](Self::enqueue).
+    #[inline]
+    pub(super) unsafe fn list(
         &mut self,
         pwq: PwqId,
         item: NonNull<WorkItem>,
         color: Option<u8>,
-    ) -> Kick {
+    ) -> bool {
         let word = self.admit(pwq, color);
         // SAFETY: the caller promises a valid item.
         unsafe { item.as_ref() }.set_queued(word);
         // SAFETY: the caller owns the item and keeps it alive.
-        unsafe { self.insert(pwq, item, word) }
+        unsafe { self.put(pwq, item, word) }
     }
 
     /// Queues an item in one step if its word is still `seen`, an idle word whose last pool is this
@@ -183,20 +196,34 @@ impl PoolState {
     }
 
     /// Puts an admitted item on the worklist, or behind the limit of its pwq, as its word says.
+    /// `true`: it may start.
+    ///
+    /// # Safety
+    /// As for [`enqueue`](Self::enqueue).
     #[inline(always)]
-    unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
+    unsafe fn put(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> bool {
         let node = WorkItem::node(item);
         // SAFETY: the item is owned by this call, so its link may be read.
         debug_assert!(!unsafe { list::is_linked(node) }, "a queued item was queued again");
         if word.is_inactive() {
             // SAFETY: passed on to the caller.
             unsafe { self.insert_inactive(pwq, node) };
-            return Kick::None;
+            return false;
         }
         // SAFETY: as above.
         unsafe { self.push_work(node) };
         self.record_activation(pwq, item);
-        self.kick()
+        true
+    }
+
+    /// As [`put`](Self::put), and says who is to be woken for it.
+    ///
+    /// # Safety
+    /// As for [`enqueue`](Self::enqueue).
+    #[inline(always)]
+    unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
+        // SAFETY: passed on to the caller.
+        if unsafe { self.put(pwq, item, word) } { self.kick() } else { Kick::None }
     }
 
     /// Which worker to wake as things stand.

@@ -54,6 +54,26 @@ fn with_a_helpers_batch(count: usize) -> (Fixture, [WorkerId; 2], Arc<Batch>, Ve
 }
 
 #[test]
+fn who_stands_by_is_not_taken_for_woken_when_items_are_listed() {
+    let config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1, false);
+    let (mut f, workers) = Fixture::with(config, 2);
+    let pwq = f.pwq(256);
+    let running = f.queue_new(pwq);
+    let _ = f.runs(workers[1], running);
+    let next = f.queue_new(pwq);
+    // Behind that one, so it has only arrived.
+    let _last = f.queue_new(pwq);
+    assert_eq!(f.blocks(workers[1]), Kick::Wake(workers[0]));
+    f.manages(workers[0]);
+    let standby = f.worker_new();
+    assert_eq!(f.born(standby, Some(workers[0])), Kick::None);
+    // By a thread that looks for an item, before the manager is back.
+    f.catch_up();
+    let _ = f.runs(workers[0], next);
+    assert_eq!(f.blocks(workers[0]), Kick::Wake(standby), "for the last one");
+}
+
+#[test]
 fn a_helper_takes_items_along_while_the_pools_worker_is_in_another_one() {
     let (mut f, [worker, helper], batch, items) = with_a_helpers_batch(5);
     for &item in &items[1..3] {

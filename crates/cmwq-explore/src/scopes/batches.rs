@@ -32,6 +32,18 @@ pub(super) fn batches() -> Scope {
     }
 }
 
+/// Somebody has what has arrived listed while a worker is being created, and all that run block.
+pub(super) fn listed() -> Scope {
+    Scope {
+        name: "batches-listed",
+        about: "arrived items are listed while workers that wait for them are replaced",
+        items: programs(&[&[WaitFor(1)], &[WaitFor(2)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0)], &[Flush(0)]]),
+        faults: NONE,
+        ..batches()
+    }
+}
+
 /// Reports, true and false, and hogs while a batch is out.
 pub(super) fn reported() -> Scope {
     Scope {
