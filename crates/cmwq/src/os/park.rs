@@ -51,16 +51,21 @@ impl Parker {
         self.futex.word.load(Ordering::Relaxed) & TOKENS != 0
     }
 
-    /// Sleeps until there is a token, and takes it. 0: the time was up.
+    /// Sleeps until there is a token, and takes it. 0: the time was up, or, where there is a time
+    /// limit, a signal came: whoever has one looks at the clock again, and sleeps for the rest.
     pub(crate) fn park(&self, timeout: Option<Duration>) -> u32 {
         loop {
             // ORDERING: no pairing: entering the sleep publishes nothing; `take` acquires
             // afterwards.
             let empty =
                 self.futex.word.compare_exchange(0, PARKED, Ordering::Relaxed, Ordering::Relaxed);
-            let timed_out = empty.is_ok() && !self.futex.wait(PARKED, timeout);
+            let has_slept = empty.is_ok();
+            if has_slept {
+                self.futex.wait(PARKED, timeout);
+            }
             let tokens = self.take();
-            if tokens != 0 || timed_out {
+            // Not for the whole time once more.
+            if tokens != 0 || has_slept && timeout.is_some() {
                 return tokens;
             }
         }
@@ -111,7 +116,8 @@ impl Event {
         }
     }
 
-    /// Waits until [`set`](Self::set). `false`: the time was up.
+    /// Waits until [`set`](Self::set). `false`: the time was up, or, where there is a time limit, a
+    /// signal came.
     #[inline(always)]
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         loop {
@@ -120,11 +126,11 @@ impl Event {
             if was & HAPPENED != 0 {
                 return true;
             }
-            let is_in_time = self.futex.wait(WAITERS, timeout);
+            self.futex.wait(WAITERS, timeout);
             if self.is_set() {
                 return true;
             }
-            if !is_in_time {
+            if timeout.is_some() {
                 return false;
             }
         }

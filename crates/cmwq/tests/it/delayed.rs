@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use cmwq::{DelayedWork, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, sys};
+use crate::support::wait::PATIENCE;
+use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, procfs, sys};
 
 const MS: Duration = Duration::from_millis(1);
 /// A delay that no test waits for.
 const FAR: Duration = Duration::from_secs(3_600);
 
-pub(crate) const SCENES: &[Scene] = &[("delayed::slack", slack)];
+pub(crate) const SCENES: &[Scene] = &[("delayed::slack", slack), ("delayed::signals", signals)];
 
 #[test]
 fn never_early() {
@@ -238,5 +239,30 @@ fn slack() {
     for wq in every_kind("slack") {
         let of_item = joined(wq.queue_delayed(sys::timer_slack_ns, MS));
         assert_eq!(of_item, sys::timer_slack_ns(), "{wq:?}");
+    }
+}
+
+#[test]
+fn signals_do_not_put_timers_off() {
+    Stage::new("delayed::signals").play();
+}
+
+/// Handled ones, that the service thread gets more often than its timers expire: a collector stops
+/// all threads that way, and so does a change of the user.
+fn signals() {
+    extern "C" fn ignore(_: i32) {}
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR1, ignore as *const () as usize) };
+    let wq = managed("put off");
+    joined(wq.queue(|| ()));
+    let service = procfs::tid_of("cmwq/service").expect("the service thread has a name");
+    let (start, mut handle) = (Instant::now(), wq.queue_delayed(|| (), 30 * MS));
+    loop {
+        match handle.join_timeout(MS) {
+            Ok(ended) => break ended.unwrap(),
+            Err(waits) => handle = waits,
+        }
+        assert!(start.elapsed() < PATIENCE, "it is put off by each signal");
+        sys::send(service, libc::SIGUSR1);
     }
 }

@@ -54,21 +54,20 @@ impl Futex {
         Self { word: AtomicU32::new(value), bucket: Mutex::new(()), sleepers: Condvar::new() }
     }
 
-    /// Sleeps while the word is `expected`; may wake for no reason. `false`: the time was up.
-    pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool {
+    /// Sleeps while the word is `expected`, until woken, for as long as `timeout`, or less: it may
+    /// wake for no reason.
+    pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
         let bucket = lock(&self.bucket);
         // ORDERING: no pairing: the bucket's lock orders it with `wake`, as in the kernel.
         if self.word.load(Ordering::Relaxed) != expected {
-            return true;
+            return;
         }
         if let Some(timeout) = timeout {
             drop(bucket);
             sleep(timeout);
-            // ORDERING: no pairing: as for a wake-up without a reason.
-            return self.word.load(Ordering::Relaxed) != expected;
+            return;
         }
         drop(self.sleepers.wait(bucket));
-        true
     }
 
     /// Wakes up to `n` sleepers.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::os::sense::futex::{self, WaitResult};
+use crate::os::sense::futex;
 use crate::os::sense::thread;
 
 pub(crate) use std::sync::atomic::{
@@ -35,9 +35,10 @@ impl Futex {
         Self { word: AtomicU32::new(value) }
     }
 
-    /// Sleeps while the word is `expected`; may wake for no reason. `false`: the time was up.
-    pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool {
-        !matches!(futex::wait(&self.word, expected, timeout), WaitResult::TimedOut)
+    /// Sleeps while the word is `expected`, until woken, for as long as `timeout`, or less: it may
+    /// wake for no reason.
+    pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
+        let _ = futex::wait(&self.word, expected, timeout);
     }
 
     /// Wakes up to `n` sleepers.

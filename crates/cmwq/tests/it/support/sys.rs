@@ -84,6 +84,13 @@ pub(crate) fn end_of(child: i32) -> i32 {
     status
 }
 
+/// Sends a signal to a thread of this process.
+pub(crate) fn send(tid: i32, signal: i32) {
+    // SAFETY: takes numbers.
+    let rc = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
+    assert_eq!(rc, 0, "{}", io::Error::last_os_error());
+}
+
 pub(crate) fn gettid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::gettid() }
