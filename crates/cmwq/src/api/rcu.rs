@@ -13,7 +13,7 @@ pub(crate) mod source;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::offset_of;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use cmwq_core::{WorkFn, WorkItem};
 
@@ -30,6 +30,7 @@ use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::panic::guarded;
 use crate::os::sync::Arc;
+use crate::os::sync::plain::{AtomicPtr, Ordering};
 
 pub(crate) use crate::engine::readers::synchronize;
 pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
@@ -97,8 +98,9 @@ pub(crate) struct RcuItem {
     item: WorkItem,
     /// The source's, during a grace period.
     head: UnsafeCell<RcuHead>,
-    /// Where it goes afterwards, and what keeps that queue in being. Of the owner of PENDING.
-    wq: UnsafeCell<Option<Handle>>,
+    /// Where it goes afterwards, and what keeps that queue in being: a handle, from the begin of a
+    /// grace period to its end. Of the owner of PENDING; in a child others look whether it is there.
+    wq: AtomicPtr<()>,
     /// What to do, if anything, with an item whose queue refuses it then.
     refused: Option<Refused>,
 }
@@ -137,7 +139,7 @@ impl RcuItem {
         Self {
             item: WorkItem::new(func),
             head: UnsafeCell::new(RcuHead::new()),
-            wq: UnsafeCell::new(None),
+            wq: AtomicPtr::new(ptr::null_mut()),
             refused,
         }
     }
@@ -163,10 +165,8 @@ impl RcuItem {
             });
             return Queueing::Not;
         }
-        // SAFETY: we own PENDING, hence `wq`.
-        let before = unsafe { (*rcu.wq.get()).replace(wq.clone()) };
         // Of a grace period that began before a fork.
-        before.into_iter().for_each(Handle::drop_later);
+        rcu.swap_wq(Some(wq.clone())).into_iter().for_each(Handle::drop_later);
         // SAFETY: PENDING is ours; the rest is passed on to the caller.
         unsafe { source::call(this) };
         Queueing::Queued
@@ -179,7 +179,19 @@ impl RcuItem {
             return false;
         }
         let word = self.item.word();
-        !word.is_queued() && wq.runtime.is_inherited(word) && source::given().is_some()
+        // ORDERING: no pairing: it is as the fork left it, unless another thread has claimed the
+        // item, and then this one does not.
+        let is_in_grace_period = !self.wq.load(Ordering::Relaxed).is_null();
+        is_in_grace_period && wq.runtime.is_inherited(word) && source::given().is_some()
+    }
+
+    /// By the owner of PENDING.
+    fn swap_wq(&self, wq: Option<Handle>) -> Option<Handle> {
+        let new = wq.map_or(ptr::null_mut(), |wq| wq.into_raw().as_ptr());
+        // ORDERING: no pairing: PENDING is handed on with orderings of its own.
+        let old = NonNull::new(self.wq.swap(new, Ordering::Relaxed));
+        // SAFETY: from `into_raw`, and taken out once.
+        old.map(|old| unsafe { Handle::from_raw(old) })
     }
 
     /// The grace period is over: queues the item, but for one that the parent of this forked
@@ -192,9 +204,7 @@ impl RcuItem {
         // SAFETY: valid until it is queued or let go of.
         let rcu = unsafe { this.as_ref() };
         let refused = rcu.refused;
-        // SAFETY: PENDING is owned, hence `wq`.
-        let wq = unsafe { (*rcu.wq.get()).take() };
-        let wq = wq.expect("an item in a grace period leads somewhere");
+        let wq = rcu.swap_wq(None).expect("an item in a grace period leads somewhere");
         let queueing = if process::is_pending(&rcu.item) {
             // SAFETY: valid, and PENDING is owned.
             unsafe { wq.queue_claimed(None, this.cast()) }

@@ -293,8 +293,10 @@ impl BareTimers {
             drop(state);
             OWN.with(|own| own.set(address));
             let who = || format!("function {} of a timer", symbol::name_of(func as usize));
+            let process = invoke::Process::now();
             // SAFETY: the caller of `arm` has promised that the timer's function may be called.
             invoke::must_return(who, || unsafe { func(timer.as_ptr()) });
+            process.must_be(who);
             OWN.with(|own| own.set(0));
             state = lock(&self.state);
             state.running = None;

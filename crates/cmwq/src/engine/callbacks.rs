@@ -111,6 +111,7 @@ impl Callbacks {
 
     /// Does what waits. What comes meanwhile is done by the item's next run, unless it was left.
     fn run(&self) {
+        let process = invoke::Process::now();
         let mut state = lock(&self.state);
         if state.at_it.is_some() {
             state.is_left_to_him = true;
@@ -120,7 +121,13 @@ impl Callbacks {
             let waiting = mem::take(&mut state.waiting);
             state.at_it = Some(sense::sched::gettid());
             drop(state);
-            waiting.into_iter().for_each(Callback::run);
+            for callback in waiting {
+                callback.run();
+                // The rest is the parent's, in a child that it has forked.
+                if !process.is_still() {
+                    return;
+                }
+            }
             state = lock(&self.state);
             state.at_it = None;
             if !mem::take(&mut state.is_left_to_him) {

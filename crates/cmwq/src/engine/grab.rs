@@ -14,6 +14,7 @@ use cmwq_core::{Grab, Kick, WorkItem, WorkWord, consts};
 
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Flusher};
+use crate::engine::process;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::os::notice::{self, Notice};
@@ -54,7 +55,7 @@ impl<'a> Target<'a> {
 /// and had not ended before the fork. Then it never ends here.
 #[cold]
 pub(crate) fn is_lost(target: Target<'_>) -> bool {
-    Runtime::global().is_ok_and(|runtime| runtime.is_from_before(target.item().word()))
+    process::is_from_before(target.item().word())
 }
 
 /// The state in which an item was grabbed.

@@ -1,4 +1,4 @@
-//! Calling a work function, which has to return.
+//! Calling a work function, which has to return, and in the process in which it was called.
 //!
 //! A function in C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel`
 //! of itself), or it lets an exception out. The worker cannot survive that: ending the thread
@@ -9,6 +9,10 @@
 //! tables), the frames are left as they are, and only the destructors of the thread's own data
 //! notice: [`watch_thread`].
 //!
+//! A function that forks has a copy in the child, where no worker is that it could return to: the
+//! locks and the items that its caller goes on with are the parent's. So the child ends, too, unless
+//! the function ends it or executes another program.
+//!
 //! Why: docs/decisions/known-by-another-function.md
 
 use std::ptr;
@@ -16,6 +20,7 @@ use std::ptr;
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::pool::Pool;
+use crate::os::generation;
 use crate::os::notice;
 use crate::os::sync::plain::{AtomicPtr, Ordering};
 use crate::record::symbol;
@@ -30,13 +35,49 @@ pub(crate) type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
 /// Ends the process when it is dropped; forgotten where the function has returned.
 struct MustReturn<F: Fn() -> String>(F);
 
+/// Which process a function was called in by a thread of ours, which must be there when it returns.
+pub(crate) struct Process(u32);
+
+impl Process {
+    #[inline(always)]
+    pub(crate) fn now() -> Self {
+        Self(generation::current())
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_still(&self) -> bool {
+        self.0 == generation::current()
+    }
+
+    /// The function has returned; `who` names it.
+    #[inline(always)]
+    pub(crate) fn must_be(&self, who: impl FnOnce() -> String) {
+        if !self.is_still() {
+            returned_in_child(&who());
+        }
+    }
+}
+
+/// As [`call_here`], by a thread of ours: a child that the function has forked does not return.
+///
+/// # Safety
+/// As for [`call_here`].
+#[inline]
+pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
+    let process = Process::now();
+    // SAFETY: the caller's promise.
+    unsafe { call_here(pool, claim) };
+    // Queues' names are behind a lock, which may be locked for ever in a child.
+    process.must_be(|| format!("work function {}", symbol::name_of(claim.func as usize)));
+}
+
 /// Calls the function of an item that was claimed from this pool, between the trace events of a run
 /// if runs are traced.
 ///
 /// # Safety
 /// The claim must be the caller's, and is used up.
 #[inline]
-pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
+pub(crate) unsafe fn call_here(pool: &'static Pool, claim: &Claim) {
     let call = || {
         let guard = MustReturn(|| {
             let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
@@ -116,6 +157,15 @@ impl<F: Fn() -> String> Drop for MustReturn<F> {
     fn drop(&mut self) {
         die(&(self.0)());
     }
+}
+
+#[cold]
+fn returned_in_child(who: &str) -> ! {
+    notice::last_word(&format!(
+        "{who} returned in a child that it had forked, where no worker is; the child ends (it should \
+         execute a program, or call _exit)"
+    ));
+    std::process::abort()
 }
 
 #[cold]

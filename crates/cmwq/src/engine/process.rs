@@ -1,6 +1,6 @@
 //! The process: its runtime, and the services that use the runtime's queues.
 
-use cmwq_core::WorkItem;
+use cmwq_core::{WorkItem, WorkWord};
 
 #[cfg(not(cmwq_loom))]
 use crate::engine::bare_timers::BareTimers;
@@ -58,9 +58,14 @@ impl Process {
     }
 }
 
+/// Whether this process is a forked child, and a word that was just read is as its parent left it,
+/// or as an item is made. It makes nothing: in a child that has no runtime nobody has queued.
+pub(crate) fn is_from_before(word: WorkWord) -> bool {
+    generation::is_child() && Runtime::existing().is_none_or(|runtime| runtime.is_from_before(word))
+}
+
 /// Whether an item is pending in this process.
 pub(crate) fn is_pending(item: &WorkItem) -> bool {
     let word = item.word();
-    let inherited = || Runtime::global().is_ok_and(|runtime| runtime.is_inherited(word));
-    word.is_pending() && !(generation::is_child() && inherited())
+    word.is_pending() && !is_from_before(word)
 }

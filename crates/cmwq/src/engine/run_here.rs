@@ -18,7 +18,6 @@ use crate::engine::invoke;
 use crate::engine::pool::Pool;
 use crate::engine::wq::link::Link;
 use crate::engine::wq::{Queueing, Wq};
-use crate::os::generation;
 use crate::record::trace;
 
 /// What became of an item for which the caller is going to wait.
@@ -100,13 +99,13 @@ impl Wq {
 
 /// The claimed item, and the books behind it.
 fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
-    let generation = generation::current();
+    let process = invoke::Process::now();
     let before = current::begin_here(ThreadRun::of(pool, claim));
     // SAFETY: whoever offered the item promised that its function may be called with it, once.
-    unsafe { invoke::call(pool, claim) };
+    unsafe { invoke::call_here(pool, claim) };
     // In a child that the function has forked, what ran here before is the parent's, too, and so
     // are the books and their locks.
-    if generation != generation::current() {
+    if !process.is_still() {
         return;
     }
     current::end_here(before);

@@ -1,6 +1,8 @@
 //! Forking: the child gets fresh pools, and the parent's items stay the parent's.
 
+mod asking;
 mod first;
+mod returning;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,6 +41,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::first_readers", first_readers),
     ("fork::first_calls", first::calls),
     ("fork::first_use", first::of_the_library),
+    ("fork::returning", returning::returning),
+    ("fork::without_threads", asking::without_threads),
+    ("fork::given_back", asking::given_back),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);

@@ -1,0 +1,91 @@
+//! What a child is told of its parent's items where it can have no thread, or where the parent was
+//! about to run them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cmwq::{DelayedWork, GracePeriods, RcuFunc, RcuHead, RcuWork, Workqueue, set_grace_periods};
+
+use crate::support::scene::{Stage, skip};
+use crate::support::wait::{Opened, PATIENCE};
+use crate::support::{Gate, joined, managed, occupy, sys};
+
+#[test]
+fn a_child_that_can_have_no_thread_waits_for_nothing_of_its_parents() {
+    Stage::new("fork::without_threads").play();
+}
+
+pub(super) fn without_threads() {
+    let wq = Workqueue::builder("one by one").ordered().build().unwrap();
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let running = occupy(&wq, &gate);
+    let (waits, dropped) = (wq.queue(|| 1), wq.queue(|| ()).abort_on_drop());
+    let delayed = DelayedWork::new(|| ());
+    assert!(wq.queue_delayed_work(&delayed, super::FAR));
+    let mut waits = Some(waits);
+    let status = sys::fork(|| {
+        sys::refuse(&[libc::SYS_clone, libc::SYS_clone3]).unwrap();
+        assert!(!delayed.is_pending(), "it is the parent's");
+        let handle = waits.take().unwrap();
+        assert!(handle.is_finished());
+        let Ok(ended) = handle.join_timeout(PATIENCE) else { panic!("it was waited for") };
+        assert!(ended.is_err());
+        drop(dropped);
+    });
+    assert_eq!(status, 0);
+    drop(opened);
+    joined(running);
+    assert!(delayed.cancel());
+    assert_eq!(joined(waits.unwrap()), 1);
+}
+
+/// A source whose grace periods are over at once.
+struct AtOnce;
+
+// SAFETY: there are no readers to wait for.
+unsafe impl GracePeriods for AtOnce {
+    unsafe fn call_rcu(&self, head: *mut RcuHead, func: RcuFunc) {
+        // SAFETY: given with this function, and called once.
+        unsafe { func(head) };
+    }
+
+    fn rcu_barrier(&self) {}
+}
+
+#[test]
+fn an_item_that_the_programs_source_has_given_back_can_be_queued() {
+    Stage::new("fork::given_back").play();
+}
+
+pub(super) fn given_back() {
+    if cfg!(feature = "liburcu") {
+        return skip("liburcu is the source");
+    }
+    set_grace_periods(&AtOnce).unwrap();
+    let (wq, cpu) = (Workqueue::builder("kept").percpu().build().unwrap(), sys::allowed_cpus()[0]);
+    sys::confine(0, &[cpu]).unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = RcuWork::new(move || _ = theirs.fetch_add(1, Ordering::SeqCst));
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let running = wq.queue_on(cpu, {
+        let gate = gate.clone();
+        move || gate.spin()
+    });
+    let behind = wq.queue_on(cpu, || ());
+    assert!(wq.queue_rcu_work(&work));
+    let status = sys::fork(|| {
+        assert!(wq.queue_rcu_work(&work), "the source has it no more");
+        work.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    });
+    assert_eq!(status, 0);
+    drop(opened);
+    joined(running);
+    joined(behind);
+    work.flush();
+    assert_eq!(runs.load(Ordering::SeqCst), 1, "each of its own");
+    joined(managed("another").queue(|| ()));
+}

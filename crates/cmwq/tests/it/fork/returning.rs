@@ -1,0 +1,50 @@
+//! A work function that forks, and returns in the child, too.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use cmwq::Workqueue;
+
+use crate::support::scene::Stage;
+use crate::support::wait::Opened;
+use crate::support::{Gate, joined, occupy, sys};
+
+#[test]
+fn a_child_in_which_a_work_function_returns_ends_and_runs_nothing() {
+    Stage::new("fork::returning").play();
+}
+
+pub(super) fn returning() {
+    for wq in super::kinds() {
+        let _limited = wq.set_max_active(1);
+        let gate = Gate::new();
+        let opened = Opened(&gate);
+        let before = occupy(&wq, &gate);
+        let handles = queue_both(&wq);
+        drop(opened);
+        joined(before);
+        judge(handles);
+    }
+    // Its items cannot wait.
+    judge(queue_both(&Workqueue::builder("bottom").bh().build().unwrap()));
+}
+
+type Both = (cmwq::JoinHandle<Option<i32>>, cmwq::JoinHandle<()>, UnixStream);
+
+/// One that forks, and behind it one that says that it has run, to all processes that have it.
+fn queue_both(wq: &Workqueue) -> Both {
+    let (mut writing, reading) = UnixStream::pair().unwrap();
+    let forks = wq.queue(sys::split);
+    let behind = wq.queue(move || writing.write_all(b".").unwrap());
+    (forks, behind, reading)
+}
+
+fn judge((forks, behind, mut reading): Both) {
+    let child = joined(forks).expect("only the parent goes on");
+    joined(behind);
+    let status = sys::end_of(child);
+    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}");
+    let mut said = String::new();
+    reading.read_to_string(&mut said).unwrap();
+    assert_eq!(said, ".", "the parent's item ran here only");
+}
