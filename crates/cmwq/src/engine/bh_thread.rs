@@ -133,6 +133,7 @@ fn visit(
         guard.unwatch(pool);
     }
     pool.unlock(guard, Kick::None);
+    pool.runtime.service.wake_for_deferred();
 }
 
 /// Calls the function. The item must not be touched afterwards.

@@ -170,26 +170,30 @@ impl Context {
         let Some(mut run) = self.run.get() else { return };
         run.blocking += 1;
         self.run.set(Some(run));
-        if run.blocking > 1 {
-            return;
+        if run.blocking == 1 {
+            self.report_wait(run.seq);
         }
+    }
+
+    /// Reports that the worker waits from now on, in run `seq`.
+    fn report_wait(&self, seq: u64) {
         let mut guard = self.pool.lock_unlisted();
-        let kick = guard.worker_waits(self.pool, self.id, run.seq);
-        if guard.core.stands_for_process(self.id, run.seq) {
+        let kick = guard.worker_waits(self.pool, self.id, seq);
+        if guard.core.stands_for_process(self.id, seq) {
             return self.pool.unlock(guard, kick);
         }
         guard.mirror.decided(Reason::Blocked);
         guard.record_state(self.id);
-        let is_unbound = guard.core.is_unbound(self.id, run.seq);
+        let is_unbound = guard.core.is_unbound(self.id, seq);
         let is_managed = guard.core.config().is_managed();
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
         let is_rescuer = reclaim::current_is_rescuer();
         if is_managed && !is_rescuer {
-            self.thread.record_blocked(run.seq);
+            self.thread.record_blocked(seq);
         }
         if is_unbound {
-            self.pool.unbind(&self.thread, run.seq);
+            self.pool.unbind(&self.thread, seq);
         }
         if !is_rescuer && let Some((busy, _)) = self.pool.runtime.served_by(&self.thread) {
             busy.helper_blocked();
@@ -224,10 +228,13 @@ impl Context {
     }
 
     fn unwatch(&self, watch: Watch) {
-        if self.run.get().is_some_and(|run| run.seq == watch.seq)
-            && self.thread.processes.end(watch.number)
-        {
+        let Some(run) = self.run.get().filter(|run| run.seq == watch.seq) else { return };
+        if self.thread.processes.end(watch.number) {
             self.set_stands_for_process(watch.seq, false);
+            // Inside of a section it waits now for itself again, and nobody else says so.
+            if run.blocking > 0 {
+                self.report_wait(run.seq);
+            }
         }
     }
 

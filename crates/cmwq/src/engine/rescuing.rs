@@ -144,6 +144,7 @@ impl Duty {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         self.go_to(&pool.whereabouts());
         let is_called_again = self.visit(pool, at.pwq);
+        self.runtime.service.wake_for_deferred();
         self.go_to(&self.runtime.machine.possible());
         if is_called_again {
             self.rescuer.call(at);

@@ -116,4 +116,5 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     let kick = guard.core.guest_leave(guest);
     pool.unlock(guard, kick);
     pool.act_effects(effects);
+    pool.runtime.service.wake_for_deferred();
 }

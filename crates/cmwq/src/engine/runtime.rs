@@ -557,13 +557,13 @@ impl Runtime {
         }
     }
 
-    /// A CPU of a node: the caller's, or else the node's first. `None`: the node has none.
+    /// A CPU of a node that the process may use: the caller's, or else the node's first. `None`:
+    /// there is none.
     pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
         let here = sense::sched::current_cpu();
         let now = self.placement.now();
-        let is_there = |pod: &&Pod| now.node_of(&pod.cpus) == Some(node);
-        let pods = self.machine.managed_pods.iter().filter(is_there);
-        place::cpu_of_node(here, pods.flat_map(|pod| pod.cpus.iter()))
+        let is_there = |cpu: &u32| now.node_of(&CpuSet::single(*cpu)) == Some(node);
+        place::cpu_of_node(here, now.allowed.iter().filter(is_there))
     }
 
     /// The CPUs that items may run on.

@@ -206,8 +206,8 @@ impl Service {
         }
     }
 
-    /// A worker is about to sleep, so the process was not idle: deferrable timers that are due may
-    /// expire.
+    /// A worker, a BH context or a rescuer is about to sleep, or a caller has run an item: the
+    /// process was not idle, so deferrable timers that are due may expire.
     #[inline]
     pub(crate) fn wake_for_deferred(&self) {
         // ORDERING: no pairing: a hint, and there is no hurry.

@@ -227,14 +227,20 @@ fn deferred() {
     let work = DelayedWork::deferrable(move || {
         theirs.fetch_add(1, Ordering::SeqCst);
     });
-    // Else what follows the first item would bring it along.
-    settle();
-    assert!(wq.queue_delayed_work(&work, Duration::from_millis(100)));
-    // Longer than that passes before it begins to watch.
-    assert_quiet();
-    assert_eq!(runs.load(Ordering::SeqCst), 0, "nothing has happened since it was armed");
-    joined(wq.queue(|| ()));
-    eventually("it comes with the next activity", || runs.load(Ordering::SeqCst) == 1);
+    let bottom = Workqueue::builder("bottom").bh().build().unwrap();
+    joined(bottom.queue(|| ()));
+    let activities: [&dyn Fn(); 3] =
+        [&|| joined(wq.queue(|| ())), &|| joined(bottom.queue(|| ())), &|| wq.run(|| ()).unwrap()];
+    for (before, activity) in (0..).zip(activities) {
+        // Else what follows the activity before would bring it along.
+        settle();
+        assert!(wq.queue_delayed_work(&work, Duration::from_millis(100)));
+        // Longer than that passes before it begins to watch.
+        assert_quiet();
+        assert_eq!(runs.load(Ordering::SeqCst), before, "nothing has happened since it was armed");
+        activity();
+        eventually("it comes with the next activity", || runs.load(Ordering::SeqCst) == before + 1);
+    }
 }
 
 #[test]

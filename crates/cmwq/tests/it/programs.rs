@@ -20,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("programs::back", back),
     ("programs::everywhere", everywhere),
     ("programs::of_another_thread", of_another_thread),
+    ("programs::watched_inside", watched_inside),
 ];
 
 /// Of a failed test it may be nobody's any more, and must not compute for ever.
@@ -285,6 +286,31 @@ fn of_another_thread() {
         joined(next);
         if is_early { Err("another item started".into()) } else { Ok(()) }
     });
+}
+
+#[test]
+fn who_waits_on_after_its_program_has_ended_makes_room() {
+    Stage::new("programs::watched_inside").detect("inline").play();
+}
+
+/// Nobody but the item says that it waits: where it stops watching, inside of the section in which
+/// it does.
+fn watched_inside() {
+    sys::confine(0, &sys::allowed_cpus()[..1]).unwrap();
+    let wq = managed("inside");
+    let (tell, told) = mpsc::channel();
+    let waits = wq.queue(move || {
+        let mut child = shell("exit 0").unwrap();
+        let watch = cmwq::watch_process(child.id());
+        cmwq::blocking(|| {
+            child.wait().unwrap();
+            drop(watch);
+            told.recv_timeout(PATIENCE).is_ok()
+        })
+    });
+    let tells = wq.queue(move || tell.send(()).unwrap());
+    assert!(joined(waits), "the next item has not begun");
+    joined(tells);
 }
 
 #[test]

@@ -9,6 +9,8 @@
 //!
 //! Why: docs/decisions/pods-that-workers-may-leave.md
 
+use std::cell::Cell;
+
 use cmwq_core::place::Belonging;
 use cmwq_core::{Creator, Kick, PwqConfig, PwqId};
 
@@ -385,10 +387,15 @@ impl Pool {
         if is_to_be_put_back(&mask, &here.bound) {
             self.runtime.service.rescan_soon();
         }
-        let pod = self.spec().pod.and(&mask);
-        if !pod.is_empty() && sense::sched::pin_current(&pod).is_ok() {
-            let _ = sense::sched::pin_current(&mask);
-        }
+        let is_first = Cell::new(true);
+        self.settle(here, |cpus| {
+            // What it was confined to from outside holds until its CPUs change.
+            let mask = if is_first.replace(false) { &mask } else { cpus };
+            let pod = self.spec().pod.and(mask);
+            if !pod.is_empty() && sense::sched::pin_current(&pod).is_ok() {
+                let _ = sense::sched::pin_current(mask);
+            }
+        });
     }
 }
 

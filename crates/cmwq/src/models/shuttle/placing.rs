@@ -298,3 +298,18 @@ fn nobody_waits_with_a_worker_that_waits_for_its_cpu() {
         assert_eq!(there.join().unwrap(), Some(0));
     });
 }
+
+/// Nor with one that goes back to its pod.
+#[test]
+fn nobody_waits_with_a_worker_that_returns_to_its_pod() {
+    check(Pods::Two, |world| {
+        let kept_busy = busy::keep_busy(1);
+        let _wq = world.managed();
+        let pool = world.managed_pool(1);
+        let returns = thread::spawn(move || pool.go_to_pod());
+        thread::yield_now();
+        assert_eq!(pool.whereabouts(), CpuSet::single(1));
+        drop(kept_busy);
+        returns.join().unwrap();
+    });
+}
