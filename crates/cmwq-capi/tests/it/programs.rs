@@ -39,12 +39,15 @@ fn delayed_items_of_a_program_with_another_hz() {
 
 #[test]
 fn a_program_without_standard_streams() {
-    for source in ["perf", "sentinel", "tick"] {
-        let path = crate_dir().join("tests/c/streams.c");
-        let Some(program) = program("streams", &path, &[]) else { return };
-        let output = run(Command::new(&program).env("CMWQ_DETECT", source));
+    let path = crate_dir().join("tests/c/streams.c");
+    let Some(program) = program("streams", &path, &[]) else { return };
+    let trace = program.with_extension("trace");
+    let others = [("CMWQ_CONTROL", "1"), ("CMWQ_TRACE", trace.to_str().unwrap())];
+    let sources = ["perf", "sentinel", "tick"].map(|source| ("CMWQ_DETECT", source));
+    for (name, value) in sources.into_iter().chain(others) {
+        let output = run(Command::new(&program).env(name, value));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{source}: {}\n{said}", output.status);
+        assert!(output.status.success(), "{name}={value}: {}\n{said}", output.status);
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) mod thread;
 mod tests;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use budget::above_streams;
+pub(crate) use budget::{above_streams, file_size_limit, identity};
 pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};

@@ -11,12 +11,17 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
+use cmwq::Work;
+
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
 use crate::support::wait::PATIENCE;
-use crate::support::{joined, managed, sys};
+use crate::support::{eventually, joined, managed, sys};
 
-pub(crate) const SCENES: &[Scene] =
-    &[("privilege::privileged", privileged), ("privilege::traced", traced)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("privilege::privileged", privileged),
+    ("privilege::traced", traced),
+    ("privilege::limited", limited),
+];
 
 /// What a foreigner must not get at.
 const SECRET: &str = "root:x:0:0\n";
@@ -172,5 +177,30 @@ fn a_trace_replaces_an_older_one_and_nothing_else() {
 
 fn traced() {
     assert_eq!(joined(managed("traced").queue(|| 1)), 1);
+    cmwq::shutdown(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_trace_ends_at_the_limit_of_files_and_the_process_does_not() {
+    let directory = Directory::new("limited");
+    let trace = directory.at("trace");
+    Stage::new("privilege::limited").env("CMWQ_TRACE", &trace).play();
+    assert_eq!(fs::metadata(&trace).unwrap().len(), FILE_SIZE);
+}
+
+const FILE_SIZE: u64 = 64 << 10;
+
+fn limited() {
+    let wq = managed("traced");
+    // What traces are kept in is larger, and there now.
+    joined(wq.queue(|| ()));
+    sys::set_limit(sys::Limit::FileSize, FILE_SIZE).unwrap();
+    let is_told = || cmwq::notices().iter().any(|notice| notice.contains("the trace ends there"));
+    let work = Work::new(|| ());
+    eventually("that is said", || {
+        (0..1_000).for_each(|_| _ = wq.queue_work(&work));
+        is_told()
+    });
+    work.flush();
     cmwq::shutdown(PATIENCE).unwrap();
 }

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
 /// LIMIT: half of the descriptors that the process may have are left to the program; a thousand
@@ -77,6 +77,24 @@ pub(crate) fn above_streams<F: AsFd + From<OwnedFd>>(opened: F) -> io::Result<F>
     }
     // Rust's library clones to numbers behind those of the streams.
     fd.try_clone_to_owned().map(F::from)
+}
+
+/// Which file a descriptor leads to, if to any: its device and inode. Async-signal-safe.
+pub(crate) fn identity(fd: RawFd) -> Option<(u64, u64)> {
+    let mut stat = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `stat` is writable.
+    let rc = unsafe { libc::fstat(fd, stat.as_mut_ptr()) };
+    // SAFETY: plain numbers, for which zero is a value.
+    let stat = unsafe { stat.assume_init() };
+    (rc == 0).then_some((stat.st_dev, stat.st_ino))
+}
+
+/// How long a file may be that the process writes. Beyond that, each write would cost it a SIGXFSZ.
+pub(crate) fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    let rc = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if rc == 0 && limit.rlim_cur != libc::RLIM_INFINITY { limit.rlim_cur } else { u64::MAX }
 }
 
 /// Returns a descriptor that was just opened, or closes it and fails as if the limit were a part of

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::{io, mem};
 
-use super::budget::{budget, is_within};
+use super::budget::{above_streams, budget, is_within};
 use super::clock::CpuClock;
 use super::stat::{StatFile, ThreadState};
 use crate::os::sync::plain::Arc;
@@ -350,7 +350,7 @@ impl Round {
     /// Adds a thread's children, and returns their list, unless it has gone.
     #[expect(clippy::option_option, reason = "the outer one is for `?`, as everywhere here")]
     fn add_children(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<Option<File>> {
-        let opened = File::open(task.join("children"));
+        let opened = File::open(task.join("children")).and_then(above_streams);
         match opened.and_then(|list| Ok((children_in(&list)?, list))) {
             Ok((children, list)) => {
                 processes.extend(children);

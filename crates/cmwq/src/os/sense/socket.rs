@@ -143,7 +143,7 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: a string.
     let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
     // SAFETY: a descriptor that was just made, and that nobody else has.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+    above_streams(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 /// The user that the process acts as.

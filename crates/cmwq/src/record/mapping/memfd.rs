@@ -56,12 +56,8 @@ fn create() -> io::Result<OwnedFd> {
     sense::above_streams(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// A file beyond the limit would cost the process a SIGXFSZ.
 fn check_file_size_limit(len: usize) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) })?;
-    let is_enough = limit.rlim_cur == libc::RLIM_INFINITY || limit.rlim_cur >= len as libc::rlim_t;
+    let is_enough = sense::file_size_limit() >= len as u64;
     if is_enough { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFBIG)) }
 }
 
@@ -76,20 +72,13 @@ fn seal(raw: i32) {
 }
 
 fn remember(base: *mut c_void, len: usize, raw: i32) {
-    let (device, inode) = identity(raw).unwrap_or_default();
+    let (device, inode) = sense::identity(raw).unwrap_or_default();
     let words = [base as u64, len as u64, raw.unsigned_abs().into(), device, inode];
     for (place, word) in MAPPED.iter().zip(words) {
         // ORDERING: no pairing: read in a child, which has one thread; and none that forks while
         // the runtime is made.
         place.store(word, Ordering::Relaxed);
     }
-}
-
-fn identity(raw: i32) -> Option<(u64, u64)> {
-    // SAFETY: plain numbers, for which zero is a value.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `stat` is writable.
-    (unsafe { libc::fstat(raw, &raw mut stat) } == 0).then_some((stat.st_dev, stat.st_ino))
 }
 
 /// In a forked child: the mapping is its parent's. Async-signal-safe.
@@ -107,7 +96,7 @@ pub(crate) fn leave_behind() {
     debug_assert_ne!(left, libc::MAP_FAILED);
     // Unless the program has closed it, and the number is somebody else's.
     let raw = raw as i32;
-    if identity(raw) == Some((device, inode)) {
+    if sense::identity(raw) == Some((device, inode)) {
         // SAFETY: it is the descriptor that `map` left open.
         unsafe { libc::close(raw) };
     }

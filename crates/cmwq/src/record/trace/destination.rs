@@ -6,10 +6,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use crate::os::sense;
 
 /// For nobody else to read: a trace has names, and addresses of code.
 const MODE: u32 = 0o600;
@@ -18,15 +20,46 @@ const TRIES: u32 = 3;
 
 /// Opens the file, or `FILE.PID` if a process that lives writes that one: a parent, or one that has
 /// the same environment.
-pub(super) fn open(path: OsString) -> io::Result<(File, PathBuf)> {
+pub(super) fn open(path: OsString) -> io::Result<(Bounded, PathBuf)> {
     let mut beside = path.clone();
     beside.push(format!(".{}", std::process::id()));
     for path in [path, beside].map(PathBuf::from) {
         if let Some(file) = claim(&path)? {
-            return Ok((file, path));
+            return Ok((Bounded::new(sense::above_streams(file)?), path));
         }
     }
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it"))
+}
+
+/// A file that was empty, and is written no further than the process may write: beyond that, a
+/// write would cost it a SIGXFSZ.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    file: File,
+    len: u64,
+}
+
+impl Bounded {
+    fn new(file: File) -> Self {
+        Self { file, len: 0 }
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = usize::try_from(sense::file_size_limit().saturating_sub(self.len));
+        let room = room.unwrap_or(usize::MAX);
+        if room == 0 && !bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let written = self.file.write(&bytes[..bytes.len().min(room)])?;
+        self.len += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// `None`: another process has it.

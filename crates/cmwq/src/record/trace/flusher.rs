@@ -5,13 +5,14 @@
 //! shows it.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use super::destination::Bounded;
 use super::file::{self, EventsBody};
 use super::{Session, control, destination, event};
 use crate::os::environment;
@@ -27,7 +28,7 @@ const ROUNDS_PER_LOOK: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Flusher {
     session: Session,
-    out: BufWriter<File>,
+    out: BufWriter<Bounded>,
     path: PathBuf,
     maps: String,
     rounds: u32,

@@ -197,6 +197,8 @@ pub(crate) enum Limit {
     Threads,
     /// Descriptors of this process.
     Files,
+    /// Bytes of a file that it writes.
+    FileSize,
 }
 
 /// Sets the soft limit, and returns what it was.
@@ -204,6 +206,7 @@ pub(crate) fn set_limit(limit: Limit, value: u64) -> io::Result<u64> {
     let resource = match limit {
         Limit::Threads => libc::RLIMIT_NPROC,
         Limit::Files => libc::RLIMIT_NOFILE,
+        Limit::FileSize => libc::RLIMIT_FSIZE,
     };
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limits` is writable.
