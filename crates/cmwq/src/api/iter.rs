@@ -7,6 +7,7 @@ use std::panic::resume_unwind;
 use crate::api::closure::{AbortOnDrop, JoinError};
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
+use crate::os::generation;
 use crate::os::sync::plain::{Receiver, Sender, channel};
 use crate::os::sync::{Arc, AtomicBool, Ordering};
 
@@ -47,7 +48,7 @@ pub trait IteratorOn: Iterator + Sized {
     /// As [`map_on`](Self::map_on), with the results as they come, whichever item they are of.
     ///
     /// # Panics
-    /// As there.
+    /// As there; and once in a child that was forked while items were under way.
     ///
     /// ```
     /// use cmwq::IteratorOn;
@@ -70,7 +71,8 @@ pub trait IteratorOn: Iterator + Sized {
         let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
         let (send, answers) = channel();
         let (running, free) = (Vec::new(), Vec::new());
-        MapUnorderedOn { items: self, wq, func, ahead, running, free, send, answers }
+        let generation = generation::current();
+        MapUnorderedOn { items: self, wq, func, ahead, running, free, send, answers, generation }
     }
 
     /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
@@ -182,6 +184,8 @@ pub struct MapUnorderedOn<I: Iterator, F, T> {
     free: Vec<usize>,
     send: Sender<Answer<T>>,
     answers: Receiver<Answer<T>>,
+    /// The process in which they run.
+    generation: u32,
 }
 
 impl<I, F, T> MapUnorderedOn<I, F, T>
@@ -206,6 +210,21 @@ impl<I: Iterator, F, T> MapUnorderedOn<I, F, T> {
     fn nr_running(&self) -> usize {
         self.running.len() - self.free.len()
     }
+
+    /// In a forked child: what was queued before answers to the parent.
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.generation = generation::current();
+        let nr_inherited = self.nr_running();
+        self.running.clear();
+        self.free.clear();
+        (self.send, self.answers) = channel();
+        assert!(
+            nr_inherited == 0,
+            "{nr_inherited} items were queued by the parent of this forked process, whose results \
+             they have"
+        );
+    }
 }
 
 impl<I, F, T> Iterator for MapUnorderedOn<I, F, T>
@@ -218,6 +237,9 @@ where
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
+        if self.generation != generation::current() {
+            self.begin_anew();
+        }
         while self.nr_running() < self.ahead
             && let Some(item) = self.items.next()
         {

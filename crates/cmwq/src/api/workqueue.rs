@@ -202,8 +202,8 @@ impl Workqueue {
     /// after.
     ///
     /// Time is `CLOCK_MONOTONIC`: it stands still while the machine is suspended, and nobody sets
-    /// it. The longest delay is 2^62 ns, some 146 years; what is longer is taken as that. With a
-    /// zero delay the closure is queued at once.
+    /// it. Delays are kept exactly up to 292 years; what is longer comes some 584 years after the
+    /// machine's start. With a zero delay the closure is queued at once.
     ///
     /// The queue stays alive until then, also without other handles. [`drain`](Self::drain) and
     /// [`flush`](Self::flush) do not wait for the timer. If the queue is being drained or was

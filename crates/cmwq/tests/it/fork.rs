@@ -44,6 +44,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::returning", returning::returning),
     ("fork::without_threads", asking::without_threads),
     ("fork::given_back", asking::given_back),
+    ("fork::results", asking::results),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);

@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("inspect::child", child),
     ("inspect::refused", refused),
     ("inspect::refused_all", refused_all),
+    ("inspect::outside_in_a_child", outside_in_a_child),
 ];
 
 fn me() -> Target {
@@ -53,6 +54,36 @@ fn counters_are_those_of_the_queue() {
     assert!(shown.started >= 1_001, "and flush's own: {shown}");
 }
 
+/// What is shown of the queue that the next tests make.
+fn outside(target: &Target) -> u64 {
+    let seen = target.snapshot().unwrap();
+    let queue = seen.queues.iter().find(|queue| queue.name == "inspect-outside");
+    queue.expect("the queue is shown").outside
+}
+
+#[test]
+fn what_waits_outside_of_a_parent_is_not_shown_of_its_child() {
+    Stage::new("inspect::outside_in_a_child").play();
+}
+
+fn outside_in_a_child() {
+    let wq = managed("inspect-outside");
+    joined(wq.queue(|| ()));
+    let broker = wq.outside_backlog();
+    broker.set(1_200);
+    let status = sys::fork(|| {
+        joined(wq.queue(|| ()));
+        let target = me();
+        assert_eq!(outside(&target), 0);
+        broker.set(5);
+        assert_eq!(outside(&target), 5);
+        broker.set(7);
+        assert_eq!(outside(&target), 7);
+    });
+    assert_eq!(status, 0);
+    assert_eq!(outside(&me()), 1_200);
+}
+
 #[test]
 fn what_waits_outside_is_the_sum_of_what_was_said() {
     let wq = managed("inspect-outside");
@@ -60,11 +91,7 @@ fn what_waits_outside_is_the_sum_of_what_was_said() {
         wq.queue(|| ()).join().unwrap();
         me()
     };
-    let shown = || {
-        let seen = target.snapshot().unwrap();
-        let queue = seen.queues.iter().find(|queue| queue.name == "inspect-outside");
-        queue.expect("the queue is shown").outside
-    };
+    let shown = || outside(&target);
     assert_eq!(shown(), 0);
     let (broker, table) = (wq.outside_backlog(), wq.outside_backlog());
     broker.set(700);

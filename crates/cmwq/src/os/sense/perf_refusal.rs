@@ -8,6 +8,7 @@ use core::fmt;
 use std::fs;
 use std::io;
 
+use super::kernel;
 use super::perf::SwitchRecords;
 
 /// Tries to record the calling thread.
@@ -15,8 +16,16 @@ use super::perf::SwitchRecords;
 /// # Errors
 /// If it cannot be done.
 pub(crate) fn probe() -> Result<(), Refusal> {
+    if !kernel::is_from(TELLS_PREEMPTION) {
+        let source = io::ErrorKind::Unsupported.into();
+        return Err(Refusal { cause: RefusalCause::Absent, source });
+    }
     SwitchRecords::open_current_thread().map(drop)
 }
+
+/// The version from which a record says whether the thread was preempted. In those before, it would
+/// be taken for blocked.
+const TELLS_PREEMPTION: (u32, u32) = (4, 17);
 
 /// Why a thread's switches cannot be recorded. Prints as an explanation with advice.
 #[derive(Debug)]
@@ -87,7 +96,7 @@ impl RefusalCause {
                     .to_owned()
             }
             Self::Absent => {
-                "it takes a 64-bit Linux 4.3 or later with CONFIG_PERF_EVENTS".to_owned()
+                "it takes a 64-bit Linux 4.17 or later with CONFIG_PERF_EVENTS".to_owned()
             }
             Self::Descriptors => "raise the limit (ulimit -n)".to_owned(),
             Self::LockedMemory => {

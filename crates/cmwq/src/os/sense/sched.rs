@@ -164,7 +164,7 @@ struct SchedAttr {
 
 /// Asks for short slices of CPU time: where a thread that woke up asks for less than the one that
 /// has the CPU, it need not wait for the end of that one's slice. Its share of the CPU is the same.
-/// Threads of favourable niceness keep the usual slices.
+/// Threads of favourable niceness, and those of a real-time or another policy, keep what they have.
 ///
 /// # Errors
 /// If the kernel refuses. Older ones accept it and do nothing.
@@ -176,7 +176,7 @@ pub(crate) fn set_slice_ns_current(slice_ns: u64) -> io::Result<()> {
     check(unsafe {
         libc::syscall(libc::SYS_sched_getattr, CURRENT_THREAD, &raw mut attr, size, 0)
     })?;
-    if attr.nice < 0 {
+    if attr.nice < 0 || attr.policy != libc::SCHED_OTHER.unsigned_abs() {
         // The flag below would take that from the threads that this one creates, and without
         // privileges they could not have it back.
         return Ok(());

@@ -18,15 +18,25 @@ use std::path::Path;
 pub(crate) fn nr_sleeps(tid: libc::pid_t) -> Option<u64> {
     let mut path = PathText { text: [0; 48], len: 0 };
     write!(path, "/proc/self/task/{tid}/status").ok()?;
-    let mut file = File::open(path.as_path()).ok()?;
-    // LIMIT: fifty short lines, and two lists of CPUs and nodes with their masks, which take 4 KiB
-    // on a machine of 8192 CPUs.
-    let mut text = [0; 8192];
+    find(File::open(path.as_path()).ok()?)
+}
+
+/// Looks line by line: lists of CPUs, nodes and groups may be of any length.
+fn find(mut status: impl Read) -> Option<u64> {
+    let mut text = [0; 4096];
     let mut len = 0;
-    while let Ok(more @ 1..) = file.read(&mut text[len..]) {
+    while let Ok(more @ 1..) = status.read(&mut text[len..]) {
         len += more;
+        let whole = text[..len].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if let Some(count) = parse(&text[..whole]) {
+            return Some(count);
+        }
+        // A line that fills it all is a list: what is left of it is no line of its own.
+        let seen = if whole == 0 && len == text.len() { len - 1 } else { whole };
+        text.copy_within(seen..len, 0);
+        len -= seen;
     }
-    parse(&text[..len])
+    None
 }
 
 /// How often the calling thread has slept: the same count, from the kernel itself.
@@ -72,7 +82,33 @@ impl Write for PathText {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{find, parse};
+
+    #[test]
+    fn they_are_found_behind_long_lists() {
+        for nr_groups in [0, 1_000, 65_536] {
+            let groups = "4294967295 ".repeat(nr_groups);
+            let text =
+                format!("Name:\tx\nGroups:\t{groups}\nvoluntary_ctxt_switches:\t17\nx:\t1\n");
+            assert_eq!(find(text.as_bytes()), Some(17), "{nr_groups} groups");
+            // However it is cut.
+            for most in [1, 7, 100] {
+                assert_eq!(find(InParts(text.as_bytes(), most)), Some(17), "{nr_groups}, {most}");
+            }
+        }
+        let other = format!("Groups:\t{}\nnonvoluntary_ctxt_switches:\t4\n", "1 ".repeat(4_000));
+        assert_eq!(find(other.as_bytes()), None);
+    }
+
+    /// So many bytes at a time at most.
+    struct InParts<'a>(&'a [u8], usize);
+
+    impl std::io::Read for InParts<'_> {
+        fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+            let len = room.len().min(self.1);
+            self.0.read(&mut room[..len])
+        }
+    }
 
     #[test]
     fn the_voluntary_switches_are_found() {

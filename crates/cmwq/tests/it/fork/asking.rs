@@ -1,10 +1,13 @@
 //! What a child is told of its parent's items where it can have no thread, or where the parent was
 //! about to run them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cmwq::{DelayedWork, GracePeriods, RcuFunc, RcuHead, RcuWork, Workqueue, set_grace_periods};
+use cmwq::{
+    DelayedWork, GracePeriods, IteratorOn, RcuFunc, RcuHead, RcuWork, Workqueue, set_grace_periods,
+};
 
 use crate::support::scene::{Stage, skip};
 use crate::support::wait::{Opened, PATIENCE};
@@ -88,4 +91,36 @@ pub(super) fn given_back() {
     work.flush();
     assert_eq!(runs.load(Ordering::SeqCst), 1, "each of its own");
     joined(managed("another").queue(|| ()));
+}
+
+#[test]
+fn a_child_does_not_wait_for_results_of_its_parents_items() {
+    Stage::new("fork::results").play();
+}
+
+pub(super) fn results() {
+    let wq = managed("results");
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let func = {
+        let gate = gate.clone();
+        move |n: u64| {
+            if n > 0 {
+                gate.pass();
+            }
+            n
+        }
+    };
+    let mut any = (0..4).map_unordered_on(&wq, 2, func);
+    assert_eq!(any.next(), Some(0), "the next one is under way");
+    let status = sys::fork(|| {
+        let failed = catch_unwind(AssertUnwindSafe(|| any.next())).unwrap_err();
+        let text = failed.downcast_ref::<String>().expect("a text");
+        assert!(text.contains("the parent of this forked process"), "{text}");
+        gate.open();
+        assert_eq!(any.by_ref().sum::<u64>(), 2 + 3, "it goes on with the others");
+    });
+    assert_eq!(status, 0);
+    drop(opened);
+    assert_eq!(any.sum::<u64>(), 1 + 2 + 3);
 }

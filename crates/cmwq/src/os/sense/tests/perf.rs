@@ -26,8 +26,8 @@ fn switches_are_seen_without_being_consumed() {
         assert_eq!(records.last(), Switch::Blocked, "looking takes nothing away");
         let head = records.head();
         subject.spin();
-        // Running, or pushed aside by the other tests, but never blocked.
-        assert!(matches!(records.last(), Switch::Running | Switch::Preempted));
+        // Running, or pushed aside by the other tests; blocked only for a page fault's time.
+        eventually("it runs", || matches!(records.last(), Switch::Running | Switch::Preempted));
         assert!(records.head() > head);
     });
 }
@@ -40,7 +40,8 @@ fn every_block_is_seen_from_another_thread() {
     Subject::watched(open, |subject, records| {
         for _ in 0..100 {
             subject.spin();
-            assert_ne!(records.last(), Switch::Blocked);
+            // At once, but for a page fault that has to wait for who changes the address space.
+            eventually("it runs", || records.last() != Switch::Blocked);
             subject.block();
             eventually("it blocks", || records.last() == Switch::Blocked);
         }
