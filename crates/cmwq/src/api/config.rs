@@ -158,8 +158,8 @@ impl Config {
     /// What is called with each notice, in place of writing it to standard error: what does not
     /// work here or works less well, and what the program does wrong. Each is a text without a
     /// newline at its end. `CMWQ_QUIET` does not silence it, and [`notices`](crate::notices) keeps
-    /// them as well. It is called on any thread, perhaps while the library holds locks: it must not call
-    /// the library, nor fork. Its panics are swallowed.
+    /// them as well. It is called on any thread, perhaps while the library holds locks: it must not
+    /// call the library, nor fork. Its panics are swallowed.
     pub fn on_notice(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.notices = Some(Box::new(sink));
         self

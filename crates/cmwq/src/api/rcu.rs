@@ -100,7 +100,7 @@ pub(crate) struct RcuItem {
     /// The source's, during a grace period.
     head: UnsafeCell<RcuHead>,
     /// Where it goes afterwards, and what keeps that queue in being: a handle, from the begin of a
-    /// grace period to its end. Of the owner of PENDING; in a child others look whether it is there.
+    /// grace period to its end. Of the owner of PENDING; in a child others see whether it is there.
     wq: AtomicPtr<()>,
     /// What to do, if anything, with an item whose queue refuses it then.
     refused: Option<Refused>,

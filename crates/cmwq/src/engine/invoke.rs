@@ -10,8 +10,8 @@
 //! notice: [`watch_thread`].
 //!
 //! A function that forks has a copy in the child, where no worker is that it could return to: the
-//! locks and the items that its caller goes on with are the parent's. So the child ends, too, unless
-//! the function ends it or executes another program.
+//! locks and the items that its caller goes on with are the parent's. So the child ends, unless the
+//! function ends it or executes another program.
 //!
 //! Why: docs/decisions/known-by-another-function.md
 
@@ -162,8 +162,8 @@ impl<F: Fn() -> String> Drop for MustReturn<F> {
 #[cold]
 fn returned_in_child(who: &str) -> ! {
     notice::last_word(&format!(
-        "{who} returned in a child that it had forked, where no worker is; the child ends (it should \
-         execute a program, or call _exit)"
+        "{who} returned in a child that it had forked, where no worker is; the child ends \
+         (it should execute a program, or call _exit)"
     ));
     std::process::abort()
 }
