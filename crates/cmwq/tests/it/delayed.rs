@@ -255,14 +255,13 @@ fn signals() {
     unsafe { libc::signal(libc::SIGUSR1, ignore as *const () as usize) };
     let wq = managed("put off");
     joined(wq.queue(|| ()));
-    let service = procfs::tid_of("cmwq/service").expect("the service thread has a name");
-    let (start, mut handle) = (Instant::now(), wq.queue_delayed(|| (), 30 * MS));
-    loop {
-        match handle.join_timeout(MS) {
-            Ok(ended) => break ended.unwrap(),
-            Err(waits) => handle = waits,
-        }
-        assert!(start.elapsed() < PATIENCE, "it is put off by each signal");
-        sys::send(service, libc::SIGUSR1);
-    }
+    let mut service = None;
+    eventually("the service thread has its name", || {
+        service = procfs::tid_of("cmwq/service");
+        service.is_some()
+    });
+    sys::send_each_ms(service.unwrap(), libc::SIGUSR1);
+    let late = wq.queue_delayed(|| (), 300 * MS);
+    let ended = late.join_timeout(PATIENCE).expect("it is put off by each signal");
+    ended.unwrap();
 }

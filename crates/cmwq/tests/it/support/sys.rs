@@ -84,11 +84,21 @@ pub(crate) fn end_of(child: i32) -> i32 {
     status
 }
 
-/// Sends a signal to a thread of this process.
-pub(crate) fn send(tid: i32, signal: i32) {
-    // SAFETY: takes numbers.
-    let rc = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
-    assert_eq!(rc, 0, "{}", io::Error::last_os_error());
+/// From now on a thread of this process gets a signal each millisecond.
+pub(crate) fn send_each_ms(tid: i32, signal: i32) {
+    // SAFETY: plain data, for which zeroes are a value.
+    let mut event: libc::sigevent = unsafe { zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_notify_thread_id = tid;
+    event.sigev_signo = signal;
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: both are readable or writable.
+    let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+    check(made).unwrap();
+    let ms = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let each = libc::itimerspec { it_interval: ms, it_value: ms };
+    // SAFETY: the timer was just made; `each` is readable.
+    check(unsafe { libc::timer_settime(timer, 0, &raw const each, std::ptr::null_mut()) }).unwrap();
 }
 
 pub(crate) fn gettid() -> i32 {

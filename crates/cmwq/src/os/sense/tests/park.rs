@@ -1,9 +1,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{PATIENCE, eventually};
+use crate::os::park::Parker;
 use crate::os::sense::futex::{WaitResult, wait, wake};
+use crate::os::sense::sched;
 
 #[test]
 fn waiting_for_a_word_that_differs_does_not_begin() {
@@ -44,4 +47,28 @@ fn as_many_are_woken_as_was_asked() {
         });
         eventually("all woke", || woken(3));
     });
+}
+
+#[test]
+fn a_signal_ends_a_sleep_with_a_time_limit() {
+    extern "C" fn ignore(_: i32) {}
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR1, ignore as *const () as usize) };
+    let (parker, began) = (Parker::new(), Instant::now());
+    thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        let parker = &parker;
+        let sleeper = scope.spawn(move || {
+            tell.send(sched::gettid()).unwrap();
+            parker.park(Some(PATIENCE))
+        });
+        let tid = told.recv().unwrap();
+        while !sleeper.is_finished() {
+            // SAFETY: takes numbers. It fails where the thread has just ended.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1) };
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(sleeper.join().unwrap(), 0);
+    });
+    assert!(began.elapsed() < PATIENCE, "it slept for the whole time once more");
 }
