@@ -122,7 +122,7 @@ impl PoolState {
     ///
     /// # Safety
     /// As for [`enqueue`](Self::enqueue).
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn list(
         &mut self,
         pwq: PwqId,

@@ -296,7 +296,7 @@ impl BareTimers {
             let process = invoke::Process::now();
             // SAFETY: the caller of `arm` has promised that the timer's function may be called.
             invoke::must_return(who, || unsafe { func(timer.as_ptr()) });
-            process.must_be(who);
+            process.must_be("a timer's function");
             OWN.with(|own| own.set(0));
             state = lock(&self.state);
             state.running = None;

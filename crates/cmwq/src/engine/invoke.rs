@@ -20,6 +20,7 @@ use std::ptr;
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::pool::Pool;
+use crate::engine::runtime::Runtime;
 use crate::os::generation;
 use crate::os::notice;
 use crate::os::sync::plain::{AtomicPtr, Ordering};
@@ -49,26 +50,29 @@ impl Process {
         self.0 == generation::current()
     }
 
-    /// The function has returned; `who` names it.
-    #[inline(always)]
-    pub(crate) fn must_be(&self, who: impl FnOnce() -> String) {
+    /// A function has returned; `who` it is.
+    pub(crate) fn must_be(&self, who: &str) {
         if !self.is_still() {
-            returned_in_child(&who());
+            returned_in_child(who);
         }
     }
 }
 
-/// As [`call_here`], by a thread of ours: a child that the function has forked does not return.
-///
-/// # Safety
-/// As for [`call_here`].
-#[inline]
-pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
-    let process = Process::now();
-    // SAFETY: the caller's promise.
-    unsafe { call_here(pool, claim) };
-    // Queues' names are behind a lock, which may be locked for ever in a child.
-    process.must_be(|| format!("work function {}", symbol::name_of(claim.func as usize)));
+/// Behind the call of a work function by a thread of ours that serves this runtime.
+#[inline(always)]
+pub(crate) fn must_be_in_process_of(runtime: &'static Runtime) {
+    if generation::is_child() {
+        look_at_process(runtime);
+    }
+}
+
+/// Nothing of the item is asked, which costs every call to keep it.
+#[cold]
+#[inline(never)]
+fn look_at_process(runtime: &'static Runtime) {
+    if runtime.generation != generation::current() {
+        returned_in_child("a work function");
+    }
 }
 
 /// Calls the function of an item that was claimed from this pool, between the trace events of a run
@@ -77,7 +81,7 @@ pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
 /// # Safety
 /// The claim must be the caller's, and is used up.
 #[inline]
-pub(crate) unsafe fn call_here(pool: &'static Pool, claim: &Claim) {
+pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
     let call = || {
         let guard = MustReturn(|| {
             let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
@@ -162,8 +166,8 @@ impl<F: Fn() -> String> Drop for MustReturn<F> {
 #[cold]
 fn returned_in_child(who: &str) -> ! {
     notice::last_word(&format!(
-        "{who} returned in a child that it had forked, where no worker is; the child ends \
-         (it should execute a program, or call _exit)"
+        "{who} returned in a child that it had forked, where no worker is; the child ends (it \
+         should execute a program, or call _exit)"
     ));
     std::process::abort()
 }

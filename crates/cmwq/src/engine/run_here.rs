@@ -102,7 +102,7 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     let process = invoke::Process::now();
     let before = current::begin_here(ThreadRun::of(pool, claim));
     // SAFETY: whoever offered the item promised that its function may be called with it, once.
-    unsafe { invoke::call_here(pool, claim) };
+    unsafe { invoke::call(pool, claim) };
     // In a child that the function has forked, what ran here before is the parent's, too, and so
     // are the books and their locks.
     if !process.is_still() {

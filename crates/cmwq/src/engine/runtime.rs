@@ -23,6 +23,7 @@ use crate::engine::thread::Thread;
 use crate::engine::watchdog::Watchdog;
 use crate::engine::wq::{Kind, Spec, Wq};
 use crate::os::error::Error;
+use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense::{self, policy::Policy};
@@ -81,6 +82,8 @@ pub(crate) struct Upcalls {
 
 /// See the module header.
 pub(crate) struct Runtime {
+    /// The process that it is of; see `fork`.
+    pub(crate) generation: u32,
     pub(crate) params: Params,
     pub(crate) upcalls: Upcalls,
     pub(crate) detect: Detect,
@@ -313,6 +316,7 @@ impl Runtime {
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
         let managed = [(); 2].map(|()| machine.board(&placement.now().managed));
         Box::new(Self {
+            generation: generation::current(),
             params,
             upcalls,
             detect,
