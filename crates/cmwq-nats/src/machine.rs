@@ -17,14 +17,15 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subject};
 use cmwq::{OutsideBacklog, Workqueue};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -43,8 +44,11 @@ use crate::timers;
 /// How long a puller waits for a message: so long may a message still come to a machine that has
 /// become busy with other things, and so often an idle machine asks.
 const WAITS: Duration = Duration::from_secs(1);
-/// Between two looks at how much waits, while something runs.
+/// Between two looks at how much waits, and at `dead_after`, while something runs.
 const LOOKS: Duration = Duration::from_secs(1);
+/// So soon a run says for the first time that the machine is alive: `dead_after` may have become
+/// shorter since the last look. By the second time there has been another one.
+const FIRST_BEAT: Duration = Duration::from_millis(300);
 /// How long the broker may take to confirm that it sends nothing more.
 const ENDS: Duration = Duration::from_secs(2);
 /// Deliveries without a word beyond the attempts before an item is given up unrun: the broker
@@ -95,9 +99,9 @@ pub(crate) fn read(counter: &AtomicU64) -> u64 {
 pub(crate) struct Machine {
     plan: Plan,
     pulls: Arc<Pulls>,
-    /// How long until the broker takes a silent machine for dead, in nanoseconds: as of the last
-    /// look, since any machine may change it.
-    dead_after: Arc<AtomicU64>,
+    /// How long until the broker takes a silent machine for dead: as of the last look, since any
+    /// machine may change it.
+    dead_after: Arc<watch::Sender<Duration>>,
     closing: watch::Sender<bool>,
     /// A puller was dropped that never ran.
     is_refused: AtomicBool,
@@ -115,7 +119,7 @@ impl Machine {
     pub(crate) fn start(plan: Plan) -> Result<Arc<Self>, Error> {
         let queue = plan.queue.clone();
         let info = queue.consumer(&format!("serve queue '{}'", queue.name()))?;
-        let dead_after = Arc::new(AtomicU64::new(number(&info["config"]["ack_wait"])));
+        let dead_after = Arc::new(watch::Sender::new(dead_after(&info)));
         let source =
             |place, consumer, waits| Source { stream: queue.names.stream(place), consumer, waits };
         let pulls = queue.broker.pulls(source(Place::Run, MACHINES, WAITS))?;
@@ -222,10 +226,17 @@ impl Machine {
         INSIDE_OF.with_borrow(|machines| machines.contains(&std::ptr::from_ref(self)))
     }
 
-    /// Calls one of the program's functions.
-    fn enter<T>(&self, function: impl FnOnce() -> T) -> thread::Result<T> {
+    /// Calls one of the program's functions. Its panic, as a text: what it panicked with, and may
+    /// panic as it is dropped, goes no further.
+    fn enter<T>(&self, function: impl FnOnce() -> T) -> Result<T, String> {
         INSIDE_OF.with_borrow_mut(|machines| machines.push(self));
-        let result = catch_unwind(AssertUnwindSafe(function));
+        let result = catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
+            let text = panic_text(&*panic).to_owned();
+            if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                mem::forget(again);
+            }
+            text
+        });
         INSIDE_OF.with_borrow_mut(Vec::pop);
         result
     }
@@ -273,7 +284,7 @@ impl Machine {
             self.tell_failure(item, reason, is_last);
         }
         // What is said of the item from here on is the last word.
-        beat.abort();
+        drop(beat);
         match result {
             Ok(()) => {
                 count(&self.counts.completed);
@@ -292,18 +303,17 @@ impl Machine {
 
     /// Calls the function. Its failure, or its panic, as a text.
     fn call(&self, item: &Item) -> Result<(), String> {
+        let Some(function) = self.plan.functions.get(item.function()) else {
+            return Err(format!("this machine has no function '{}'", item.function()));
+        };
         if item.address().is_keyed() {
             // This run is the one that whoever queued the item again until now is to have. If that
             // message stays, the item runs once more.
             let _ = self.plan.queue.remove(Place::Again, item.address());
         }
-        let Some(function) = self.plan.functions.get(item.function()) else {
-            return Err(format!("this machine has no function '{}'", item.function()));
-        };
-        match self.enter(|| function(item)) {
-            Ok(result) => result.map_err(|failure| failure.to_string()),
-            Err(panic) => Err(format!("it panicked: {}", panic_text(&*panic))),
-        }
+        // The failure is the program's, too: its text, and its end.
+        let result = self.enter(|| function(item).map_err(|failure| failure.to_string()));
+        result.unwrap_or_else(|panic| Err(format!("it panicked: {panic}")))
     }
 
     /// See [`Server::on_failure`](crate::Server::on_failure).
@@ -315,16 +325,22 @@ impl Machine {
     }
 
     /// Tells the broker, while the function runs, that this machine is alive.
-    fn beat(&self, item: &Item) -> JoinHandle<()> {
+    fn beat(&self, item: &Item) -> Beat {
         let inner = &self.plan.queue.broker.inner;
         let (client, reply) = (inner.client.clone(), item.reply());
-        let dead_after = self.dead_after.clone();
-        inner.handle.spawn(async move {
+        let mut dead_after = self.dead_after.subscribe();
+        Beat(inner.handle.spawn(async move {
+            let mut longest = FIRST_BEAT;
             loop {
-                sleep(Duration::from_nanos(read(&dead_after) / 3)).await;
+                let pause = (*dead_after.borrow_and_update() / 3).min(longest);
+                // When it changes, the next word may be due already.
+                if let Ok(Err(_machine_has_gone)) = timeout(pause, dead_after.changed()).await {
+                    return;
+                }
                 let _ = client.publish(reply.clone(), "+WPI".into()).await;
+                longest = Duration::MAX;
             }
-        })
+        }))
     }
 
     /// Tells the broker what has become of an item. If that is lost, the item comes again.
@@ -359,6 +375,20 @@ impl Machine {
     }
 }
 
+/// What says that the machine is alive: as long as the run lasts, however that ends.
+struct Beat(JoinHandle<()>);
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What the broker tells of it.
+fn dead_after(consumer: &Value) -> Duration {
+    Duration::from_nanos(number(&consumer["config"]["ack_wait"]))
+}
+
 /// Not before `delay` has passed.
 pub(crate) fn nak(delay: Duration) -> String {
     format!(r#"-NAK {{"delay":{}}}"#, delay.as_nanos())
@@ -373,35 +403,41 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Shows with the workqueue how many items wait at the broker, for `cmwq top`. Each message that
-/// comes tells it; this looks while none comes, because something runs or the limit is reached.
+/// Shows with the workqueue how many items wait at the broker, for `cmwq top`, and follows
+/// `dead_after`. Each message that comes tells how many wait; this looks while none comes, because
+/// something runs or the limit is reached, and at once when one comes after a rest.
 async fn watch_backlog(
     client: Client,
     path: String,
     outside: Weak<OutsideBacklog>,
-    dead_after: Arc<AtomicU64>,
+    known: Arc<watch::Sender<Duration>>,
     has_taken: Arc<Notify>,
     mut closing: watch::Receiver<bool>,
 ) {
     let mut is_busy = true;
     loop {
+        let next_look = async {
+            sleep(LOOKS).await;
+            if !is_busy {
+                has_taken.notified().await;
+            }
+        };
         tokio::select! {
-            () = has_taken.notified() => {}
-            () = sleep(LOOKS), if is_busy => {}
+            () = next_look => {}
             _ = closing.wait_for(|is_closing| *is_closing) => return,
         }
-        tokio::select! {
-            () = sleep(LOOKS) => {}
-            _ = closing.wait_for(|is_closing| *is_closing) => return,
-        }
-        let question = Question::api(&path, &serde_json::Value::Null);
-        if let Ok(Ok(info)) = api::ask(&client, "look at a queue", question, Duration::ZERO).await {
+        let question = Question::api(&path, &Value::Null);
+        let answer = api::ask(&client, "look at a queue", question, Duration::ZERO).await;
+        // What was not answered is asked again.
+        is_busy = true;
+        if let Ok(Ok(info)) = answer {
             let (waiting, taken) = (number(&info["num_pending"]), number(&info["num_ack_pending"]));
             if let Some(outside) = outside.upgrade() {
                 outside.set(waiting);
             }
             is_busy = waiting + taken > 0;
-            dead_after.store(number(&info["config"]["ack_wait"]), Ordering::Relaxed);
+            let now = dead_after(&info);
+            known.send_if_modified(|known| mem::replace(known, now) != now);
         }
     }
 }

@@ -102,6 +102,9 @@ impl QueueBuilder {
     /// From 100 ms; 30 s is what a new queue has. Machines say three times as often that they are
     /// alive, for each item that runs, however long it takes. What is cut off for longer runs its
     /// item at the same time as the one who got it next.
+    ///
+    /// Machines follow a change within a second. Items that run when it becomes shorter may be
+    /// taken for those of a dead machine, unless that has said in the new time that it is alive.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.dead_after = Some(silence);
         self

@@ -108,3 +108,28 @@ fn a_long_run_is_not_taken_for_a_death() {
     };
     assert!((0..4).any(is_left_alone), "in each of 4 rounds");
 }
+
+/// Machines that had nothing to do when another program made `dead_after` shorter know it by the
+/// time at which they would be taken for dead.
+#[test]
+fn idle_machines_follow_a_dead_after_that_becomes_shorter() {
+    let server = broker_or_skip!();
+    let (broker, other) = (server.connect(), server.connect());
+    // As above: a process that stands still for a second is rightly taken for dead.
+    let is_left_alone = |round| {
+        let name = format!("shorter-{round}");
+        let machines = [&broker, &other].map(|broker| {
+            let queue = broker.queue(&name).open().unwrap();
+            let server = queue.serve().function("f", |_| {
+                thread::sleep(Duration::from_millis(2500));
+                Ok(())
+            });
+            server.start().unwrap()
+        });
+        let queue = broker.queue(&name).dead_after(Duration::from_secs(1)).open().unwrap();
+        let _ = queue.queue("f", "").unwrap();
+        queue.flush().unwrap();
+        machines.iter().map(|machine| machine.stats().taken).sum::<u64>() == 1
+    };
+    assert!((0..4).any(is_left_alone), "in each of 4 rounds");
+}

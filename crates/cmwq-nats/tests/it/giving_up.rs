@@ -1,5 +1,6 @@
 //! Failures, panics, and dead letters.
 
+use std::fmt;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
@@ -155,6 +156,71 @@ fn a_letter_whose_key_runs_is_queued_behind_that() {
     assert_eq!(seen.next(), "old");
 }
 
+/// A machine without the function runs nothing: whoever queued the item again is still to have his
+/// run.
+#[test]
+fn a_machine_without_the_function_takes_no_run_away() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "unknown");
+    let _ = queue.queue_once("f", "key", "first").unwrap();
+    assert!(queue.queue_once("f", "key", "second").unwrap().was_pending());
+    let _broken = queue.serve().function("other", |_| Ok(())).attempts(1).start().unwrap();
+    queue.flush().unwrap();
+    let letters = queue.dead_letters(10).unwrap();
+    let payloads: Vec<_> = letters.iter().map(|letter| text_of(letter.payload())).collect();
+    assert_eq!(payloads, ["first", "second"]);
+}
+
+/// What panics as its text is asked for.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+/// What panics as it is dropped.
+struct Clinging;
+
+impl Drop for Clinging {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn failures_that_panic_themselves_are_failures() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "unspeakable");
+    let serving = queue
+        .serve()
+        .function("f", |item| match text(item).as_str() {
+            "error" => Err(Box::new(Unspeakable)),
+            _ => std::panic::panic_any(Clinging),
+        })
+        .attempts(1)
+        .start()
+        .unwrap();
+    for payload in ["error", "panic"] {
+        let _ = queue.queue("f", payload).unwrap();
+    }
+    eventually("both are given up", || queue.backlog().unwrap().dead == 2);
+    let letters = queue.dead_letters(10).unwrap();
+    let mut told: Vec<_> =
+        letters.iter().map(|letter| (text_of(letter.payload()), letter.error())).collect();
+    told.sort_unstable();
+    let panicked = |text| format!("it panicked: {text}");
+    let expected = [("error", panicked("no words")), ("panic", panicked("no message"))];
+    assert_eq!(told, expected.each_ref().map(|(of, error)| ((*of).to_owned(), &**error)));
+    assert_eq!((serving.stats().failed, serving.stats().dead), (2, 2));
+}
+
 /// A machine that is closed, or cut off, in the moment in which a message comes gives it back. The
 /// broker counts that as a delivery; the item has not been tried.
 #[test]
@@ -202,6 +268,10 @@ fn an_item_of_which_nothing_is_said_is_given_up() {
     let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
     assert!(letter.error().contains("died, were cut off, or gave it back"), "{letter:?}");
     assert_eq!(letter.attempts(), 6);
+}
+
+fn text_of(payload: &[u8]) -> String {
+    String::from_utf8_lossy(payload).into_owned()
 }
 
 /// As a machine that gives its only item back, so many times.
