@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 ///
 /// Clones are the same connection. It has one thread, `cmwq/nats`, which runs no items. When the
 /// broker goes away, the thread connects again for as long as there is a handle, a queue or a
-/// machine that serves one.
+/// machine that serves one. A forked child has no such thread: it connects for itself.
 ///
 /// Calls block, and may be made from items of workqueues and from any other thread, those of async
 /// runtimes included; there, they block the runtime's thread.

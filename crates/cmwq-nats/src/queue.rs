@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -229,7 +229,7 @@ impl SharedQueue {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput): the function's name, or more bytes than the
-    /// broker takes (NATS's `max_payload`) less some 250 for what is said of an item that fails.
+    /// broker takes (NATS's `max_payload`) less some 300 for what is said of an item that fails.
     /// [`Full`](ErrorKind::Full). [`Unreachable`](ErrorKind::Unreachable): the item
     /// may have been queued. [`Refused`](ErrorKind::Refused).
     #[doc(alias = "queue_work")]
@@ -395,10 +395,13 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// Something that no other call of any machine has.
+    /// Something that no other call of any machine has. A forked child draws the same random
+    /// numbers as its parent, and the children of one parent as each other.
     fn call_id(&self) -> String {
         let inbox = self.broker.inner.client.new_inbox();
-        inbox.rsplit('.').next().unwrap_or(&inbox).to_owned()
+        let random = inbox.rsplit('.').next().unwrap_or(&inbox);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        format!("{random}-{:x}-{:x}", std::process::id(), now.as_nanos())
     }
 
     fn put(

@@ -1,0 +1,49 @@
+//! Processes that fork.
+
+use cmwq_nats::Broker;
+
+use crate::support::{broker_or_skip, noting, queue, runs};
+
+/// A child has what its parent has drawn ids from, and must not draw the same ones: items would be
+/// taken for one another.
+#[test]
+fn a_parent_and_its_child_make_different_ids() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "forked");
+    let _ = queue.queue("f", "before").unwrap();
+    let address = server.address();
+    let child = begin_child(move || {
+        // The parent's connection has no thread here.
+        let broker = Broker::connect(&address).unwrap();
+        let _ = broker.queue("forked").open().unwrap().queue("f", "child").unwrap();
+    });
+    assert_eq!(end_of(child), 0);
+    assert!(!queue.queue("f", "parent").unwrap().was_pending());
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(seen.rest(), ["before", "child", "parent"]);
+}
+
+/// Forks; the child plays `part` and ends, with 0 if that did not panic.
+fn begin_child(part: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child makes calls that a child of a process with threads may make here: it
+    // allocates, which the C library's allocator can do there, and uses nothing of the parent's.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "cannot fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(part));
+        // SAFETY: nothing of this process is used any more.
+        unsafe { libc::_exit(i32::from(result.is_err())) }
+    }
+    pid
+}
+
+/// Waits for the end of a child, and returns its status.
+fn end_of(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: a number, and where the status goes.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status
+}
