@@ -4,6 +4,7 @@
 //! written and read here and by the callers.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_nats::client::{Request, RequestErrorKind};
@@ -37,6 +38,10 @@ pub(crate) struct No {
 pub(crate) const NO_STREAM: u64 = 10059;
 /// Its number for "no such consumer".
 pub(crate) const NO_CONSUMER: u64 = 10014;
+/// Its number for "a message with this id is in process".
+const IN_PROCESS: u64 = 10158;
+/// How often one asks again what became of that, [`PAUSE`] apart: it takes some milliseconds.
+const UNKNOWN_TRIES: u32 = 10;
 /// Its number for "no such message".
 pub(crate) const NO_MESSAGE: u64 = 10037;
 
@@ -91,6 +96,21 @@ impl Question {
         if self.room(name, limit).is_some_and(|room| value.len() <= room) {
             self.headers.insert(name, value);
         }
+    }
+
+    /// The same message under another id, if it has one: under its own with 0.
+    fn with_id_number(&self, number: u32, limit: usize) -> Self {
+        let mut message = self.clone();
+        let Some(id) = self.headers.get(MESSAGE_ID).filter(|_| number > 0) else { return message };
+        let all = self.headers.iter();
+        let all = all.flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+        let others = all.filter(|(name, _)| AsRef::<str>::as_ref(*name) != MESSAGE_ID);
+        message.headers = others.map(|(name, value)| (name.clone(), value.clone())).collect();
+        if self.headers.get(ITEM_ID).is_none() {
+            message.add(ITEM_ID, id.as_str(), limit);
+        }
+        message.add(MESSAGE_ID, &format!("{}~{number}", id.as_str()), limit);
+        message
     }
 
     /// How long the value of another header may be.
@@ -211,18 +231,45 @@ pub(crate) enum Stored {
 }
 
 /// Stores a message; see [`ask`].
+///
+/// A cluster knows the id of a message before it has stored it, and also if it then does not: a
+/// repetition is answered without saying which. If that lasts, the message was refused, and gets
+/// another id: always the same ones in the same order, so that another machine which tries the
+/// message again is told of one that was stored under any of them.
 pub(crate) async fn store(
     client: &Client,
     message: Question,
     patience: Duration,
 ) -> Result<Stored, Error> {
     let what = format!("queue '{}'", message.subject);
-    match ask(client, &what, message, patience).await? {
+    let mut number = 0;
+    let answer = loop {
+        let question = message.with_id_number(number, client.max_payload());
+        let tries = AtomicU32::new(0);
+        let read = |answer: Message| match read(&answer.payload)? {
+            answer if !is_unknown(&answer) => Ok(Some(answer)),
+            _ if tries.fetch_add(1, Ordering::Relaxed) >= UNKNOWN_TRIES => Ok(None),
+            _ => Err("the broker does not say whether it has stored the message".to_owned()),
+        };
+        if let Some(answer) = insist(client, &what, question, patience, read).await? {
+            break answer;
+        }
+        number += 1;
+    };
+    match answer {
         Ok(_) => Ok(Stored::Here),
         // Both have the number 10077, "the message could not be stored": only the text tells.
         Err(no) if no.text.contains("per subject") => Ok(Stored::Occupied),
         Err(no) if no.text.contains("maximum messages") => Ok(Stored::Full),
         Err(no) => Err(no.to_error(&what)),
+    }
+}
+
+/// Whether it says of a repetition neither that the message is there nor that it is not.
+fn is_unknown(answer: &Result<Value, No>) -> bool {
+    match answer {
+        Ok(answer) => answer["duplicate"] == true && answer["seq"] == 0,
+        Err(no) => no.code == IN_PROCESS,
     }
 }
 
@@ -245,6 +292,38 @@ mod tests {
         assert_eq!(message.room("Other", 140), Some(6));
         message.add("Other", "longer", 140);
         assert_eq!(message.size(), 140);
+    }
+
+    #[test]
+    fn another_id_leaves_the_item_the_one_that_it_had() {
+        let of = |message: &Question, name| message.headers.get(name).map(ToString::to_string);
+        let message = Question::message("a".to_owned(), "call", b"payload");
+        let same = message.with_id_number(0, 1000);
+        assert_eq!((of(&same, MESSAGE_ID), of(&same, ITEM_ID)), (Some("call".to_owned()), None));
+        let mut with_more = message.clone();
+        with_more.headers.insert("Other", "value");
+        let second = with_more.with_id_number(2, 1000);
+        assert_eq!(of(&second, MESSAGE_ID).as_deref(), Some("call~2"));
+        assert_eq!(of(&second, ITEM_ID).as_deref(), Some("call"));
+        assert_eq!(of(&second, "Other").as_deref(), Some("value"));
+        assert_eq!((&*second.subject, &*second.payload), ("a", &b"payload"[..]));
+        // What has no id gets none, and no id what has no room for one.
+        assert!(Question::moved("a".to_owned(), b"").with_id_number(1, 1000).headers.is_empty());
+        assert!(message.with_id_number(1, 7).headers.is_empty());
+    }
+
+    #[test]
+    fn a_repetition_may_be_answered_without_an_answer() {
+        let is_unknown = |answer: &str| is_unknown(&read(answer.as_bytes()).unwrap());
+        assert!(is_unknown(r#"{"stream":"s","seq":0,"duplicate":true}"#));
+        assert!(is_unknown(
+            r#"{"error":{"code":409,"err_code":10158,"description":"in process"}}"#
+        ));
+        assert!(!is_unknown(r#"{"stream":"s","seq":7,"duplicate":true}"#));
+        assert!(!is_unknown(r#"{"stream":"s","seq":7}"#));
+        assert!(!is_unknown(
+            r#"{"error":{"code":503,"err_code":10077,"description":"maximum messages"}}"#
+        ));
     }
 
     #[test]

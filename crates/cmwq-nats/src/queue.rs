@@ -257,7 +257,16 @@ impl SharedQueue {
     ) -> Result<Ticket, Error> {
         let call = self.call_id();
         let (address, payload) = (Address::keyed(function, key)?, payload.as_ref());
-        let ticket = self.put(Place::Run, address.clone(), &call, payload, Duration::ZERO)?;
+        let ticket = match self.put(Place::Run, address.clone(), &call, payload, Duration::ZERO) {
+            // Brokers differ in what they say of a queue that is full with an item of this key.
+            Err(error)
+                if error.kind() == ErrorKind::Full
+                    && self.find(Place::Run, &address)?.is_some() =>
+            {
+                Ticket::new(self.clone(), address.clone(), true)
+            }
+            ticket => ticket?,
+        };
         if !ticket.was_pending() {
             return Ok(ticket);
         }

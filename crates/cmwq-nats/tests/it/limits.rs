@@ -121,6 +121,17 @@ fn a_full_queue_refuses_and_loses_nothing() {
     assert_eq!(ran, ["0", "1", "2", "4"]);
 }
 
+/// Also to a broker that looks first whether there is room.
+#[test]
+fn a_key_that_is_pending_in_a_full_queue_is_pending() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("full-key").max_queued(1).open().unwrap();
+    assert!(!queue.queue_once("f", "k", "1").unwrap().was_pending());
+    assert!(queue.queue_once("f", "k", "2").unwrap().was_pending());
+    assert_eq!(queue.queue_once("f", "other", "").unwrap_err().kind(), ErrorKind::Full);
+}
+
 #[test]
 fn a_delayed_item_waits_until_a_full_queue_has_room() {
     let server = broker_or_skip!();
