@@ -127,7 +127,8 @@ impl DeadLetter {
     }
 
     /// Queues the item again, with all of its attempts and the id that it had, and removes the
-    /// letter. If it fails in between, there are both.
+    /// letter. If it fails in between, there are both. If an item of its key waits or runs, it
+    /// comes after that.
     ///
     /// # Errors
     /// As [`SharedQueue::queue`].

@@ -75,6 +75,10 @@ impl Item {
         self.attempt
     }
 
+    pub(crate) fn subject(&self) -> &str {
+        &self.message.subject
+    }
+
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }

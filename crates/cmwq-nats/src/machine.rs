@@ -273,13 +273,22 @@ impl Machine {
         if item.attempt() > 1 {
             count(&self.counts.taken_again);
         }
+        if item.attempt() > 1 {
+            match self.is_cancelled(item) {
+                Ok(false) => {}
+                Ok(true) => return self.say(item, "+ACK".to_owned()),
+                Err(_) => return self.retry(item),
+            }
+        }
         if item.attempt() > u64::from(self.plan.attempts) + SPARE {
             self.tell_failure(item, SILENCE, true);
             return self.give_up(item, SILENCE);
         }
-        let is_last = item.attempt() >= u64::from(self.plan.attempts);
         let beat = self.beat(item);
         let result = self.call(item);
+        // If the broker does not say, the next one who gets it asks.
+        let is_cancelled = result.is_err() && self.is_cancelled(item).unwrap_or(false);
+        let is_last = item.attempt() >= u64::from(self.plan.attempts) && !is_cancelled;
         if let Err(reason) = &result {
             self.tell_failure(item, reason, is_last);
         }
@@ -292,13 +301,19 @@ impl Machine {
             }
             Err(reason) => {
                 count(&self.counts.failed);
-                if is_last {
+                if is_cancelled {
+                    self.say(item, "+ACK".to_owned());
+                } else if is_last {
                     self.give_up(item, &reason);
                 } else {
                     self.retry(item);
                 }
             }
         }
+    }
+
+    fn is_cancelled(&self, item: &Item) -> Result<bool, Error> {
+        self.plan.queue.is_cancelled(item.function(), item.sequence())
     }
 
     /// Calls the function. Its failure, or its panic, as a text.

@@ -3,11 +3,15 @@
 //! | stream | subjects | holds |
 //! |---|---|---|
 //! | `cmwq-run_QUEUE` | `cmwq.run.QUEUE.FUNCTION.ID` | items that wait or run; consumer `machines` |
-//! | `cmwq-later_QUEUE` | `cmwq.later.QUEUE.…`, `cmwq.again.QUEUE.…` | items that are delayed, and those that were queued again while they ran; consumer `timers` |
+//! | `cmwq-later_QUEUE` | `cmwq.later.QUEUE.…`, `cmwq.again.QUEUE.…` | items that are delayed, and those that were queued again while they ran, or are due and held up; consumer `timers` |
 //! | `cmwq-dead_QUEUE` | `cmwq.dead.QUEUE.…` | items that were given up |
 //!
 //! An ID is `u-` and something unique, or `k-` and the key that the program gave. A subject holds
-//! one message at most, so an item with a key is pending once.
+//! one message at most, so an item with a key is pending once. What is due and held up is on
+//! `cmwq.again.QUEUE.due.UNIQUE.FUNCTION.ID`, where there is room for any number.
+//!
+//! `cmwq.later.QUEUE.FUNCTION.c-N` is no item: it says that the one with the number N was cancelled
+//! while a machine had it.
 
 use std::fmt::Write as _;
 
@@ -27,8 +31,10 @@ pub(crate) enum Place {
     Run,
     /// Delayed.
     Later,
-    /// Queued while it ran, or waited.
+    /// Queued while it ran, or waited. Who starts it takes this away.
     Again,
+    /// To run, once more if it waits or runs already, as soon as there is a place for it.
+    Due,
     /// Given up.
     Dead,
 }
@@ -38,7 +44,7 @@ impl Place {
         match self {
             Self::Run => "run",
             Self::Later => "later",
-            Self::Again => "again",
+            Self::Again | Self::Due => "again",
             Self::Dead => "dead",
         }
     }
@@ -78,6 +84,16 @@ impl Address {
         Ok(Self { function: function.to_owned(), id })
     }
 
+    /// Of what says that an item with this function and number was cancelled.
+    pub(crate) fn cancelled(function: &str, sequence: u64) -> Self {
+        Self { function: function.to_owned(), id: format!("c-{sequence}") }
+    }
+
+    /// The number of the item that was cancelled, if it is of a message that says so.
+    pub(crate) fn of_cancelled(&self) -> Option<u64> {
+        self.id.strip_prefix("c-")?.parse().ok()
+    }
+
     /// From a subject of any of the places.
     pub(crate) fn of_subject(subject: &str) -> Option<Self> {
         let mut tokens = subject.rsplitn(3, '.');
@@ -107,7 +123,7 @@ impl Names {
     pub(crate) fn stream(&self, place: Place) -> String {
         let stream = match place {
             Place::Run => "run",
-            Place::Later | Place::Again => "later",
+            Place::Later | Place::Again | Place::Due => "later",
             Place::Dead => "dead",
         };
         format!("cmwq-{stream}_{}", self.queue)
@@ -118,9 +134,23 @@ impl Names {
         format!("cmwq.{}.{}.>", place.name(), self.queue)
     }
 
-    /// The subject of an item in a place.
+    /// The subject of an item in a place; of [`Place::Due`], a pattern of [all](Self::due).
     pub(crate) fn subject(&self, place: Place, address: &Address) -> String {
+        if place == Place::Due {
+            return self.due(address, "*");
+        }
         format!("cmwq.{}.{}.{}.{}", place.name(), self.queue, address.function, address.id)
+    }
+
+    /// A subject of an item in [`Place::Due`].
+    pub(crate) fn due(&self, address: &Address, unique: &str) -> String {
+        let Address { function, id } = address;
+        format!("cmwq.{}.{}.due.{unique}.{function}.{id}", Place::Due.name(), self.queue)
+    }
+
+    /// Whether it is that of a delayed item, whose delay may not have passed.
+    pub(crate) fn is_later(&self, subject: &str) -> bool {
+        subject.starts_with(self.subjects(Place::Later).trim_end_matches('>'))
     }
 }
 
@@ -174,11 +204,15 @@ mod tests {
     fn an_address_comes_back_from_its_subject() {
         let names = Names::new("thumbs").unwrap();
         let address = Address::keyed("resize", "cat.png").unwrap();
-        for place in [Place::Run, Place::Later, Place::Again, Place::Dead] {
+        for place in [Place::Run, Place::Later, Place::Again, Place::Due, Place::Dead] {
             let subject = names.subject(place, &address);
             assert_eq!(Address::of_subject(&subject), Some(address.clone()));
             assert!(subject.starts_with(names.subjects(place).trim_end_matches('>')));
+            assert_eq!(names.is_later(&subject), place == Place::Later);
         }
+        assert_eq!(Address::of_subject(&names.due(&address, "7")), Some(address.clone()));
+        let cancelled = Address::cancelled("resize", 7);
+        assert_eq!((cancelled.of_cancelled(), address.of_cancelled()), (Some(7), None));
         assert!(address.is_keyed());
         assert!(!Address::unique("resize", "1").unwrap().is_keyed());
     }

@@ -60,7 +60,9 @@ pub struct Backlog {
     /// Items that a machine has taken: they run, wait for their next attempt, or were on a machine
     /// that has died and not yet been missed.
     pub taken: u64,
-    /// Items with a delay, and those that were queued again while they ran.
+    /// Items with a delay, those that were queued again while they ran, and those that are due and
+    /// have no place in the queue yet. For up to a second, also what was said of items that were
+    /// cancelled as they ran.
     pub delayed: u64,
     /// Items that were given up.
     pub dead: u64,
@@ -296,8 +298,8 @@ impl SharedQueue {
     }
 
     /// [`queue_once`](Self::queue_once) with a delay. `was_pending` means that a timer of this key
-    /// was pending, whose delay stays. When the delay is over and the item waits or runs, it runs
-    /// once more after that.
+    /// was pending, whose delay stays. When the delay is over, so that the timer is pending no
+    /// more, and the item waits or runs, it runs once more after that.
     ///
     /// # Errors
     /// As [`queue`](Self::queue).
@@ -321,15 +323,18 @@ impl SharedQueue {
     }
 
     /// Waits until everything that was queued before this call is done: acknowledged, given up or
-    /// cancelled. Not for what is queued meanwhile, so it returns under continuous load, and not
-    /// for delays that have not passed. With no machine it waits for one to come.
+    /// cancelled; of what was cancelled as it ran, until it has ended. Not for what is queued
+    /// meanwhile, so it returns under continuous load, and not for delays that have not passed: one
+    /// has when a machine has found that it has, within milliseconds. With no machine it waits for
+    /// one to come.
     ///
     /// # Errors
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), Error> {
         let what = format!("flush queue '{}'", self.name());
-        // What was queued again becomes an item, with a higher number; then the items.
+        // What was queued again, or is due and held up, becomes an item, with a higher number; then
+        // the items.
         let again = self.names.subjects(Place::Again);
         let first_again = json!({ "seq": 1, "next_by_subj": again });
         let last = self.state(Place::Later, &what)?.1;
@@ -445,15 +450,16 @@ impl SharedQueue {
         )))
     }
 
-    /// Queues an item, by another call, under the id that it had.
+    /// Queues an item, by another call, under the id that it had: behind one of its key, if there
+    /// is one.
     pub(crate) fn put_again(
         &self,
         address: Address,
         id: &str,
         payload: &[u8],
     ) -> Result<(), Error> {
-        for place in [Place::Run, Place::Again] {
-            let subject = self.names.subject(place, &address);
+        let due = self.names.due(&address, &self.call_id());
+        for subject in [self.names.subject(Place::Run, &address), due] {
             let mut message = Question::moved(subject, payload);
             let limit = self.broker.inner.client.max_payload();
             if !id.is_empty() {
@@ -541,11 +547,29 @@ impl SharedQueue {
     /// Takes an item's message away from a place. Its number, if there was one.
     pub(crate) fn remove(&self, place: Place, address: &Address) -> Result<Option<u64>, Error> {
         let Some(sequence) = self.find(place, address)? else { return Ok(None) };
+        Ok(self.remove_number(place, sequence)?.then_some(sequence))
+    }
+
+    /// Takes a message away from a place. `false`: it has just gone by itself.
+    pub(crate) fn remove_number(&self, place: Place, sequence: u64) -> Result<bool, Error> {
         let what = format!("take an item back from queue '{}'", self.name());
         let path = format!("STREAM.MSG.DELETE.{}", self.names.stream(place));
         let removed = self.api(&what, &path, &json!({ "seq": sequence, "no_erase": true }))?;
-        // A no means that it has just gone by itself.
-        Ok(removed.is_ok().then_some(sequence))
+        Ok(removed.is_ok())
+    }
+
+    /// Says of an item that a machine has that it was cancelled.
+    pub(crate) fn say_cancelled(&self, function: &str, sequence: u64) -> Result<(), Error> {
+        let address = Address::cancelled(function, sequence);
+        // If it is there, somebody else has said so.
+        let _ = self.put(Place::Later, address, &self.call_id(), &[], Duration::ZERO)?;
+        Ok(())
+    }
+
+    /// Whether somebody has said so.
+    pub(crate) fn is_cancelled(&self, function: &str, sequence: u64) -> Result<bool, Error> {
+        let address = Address::cancelled(function, sequence);
+        Ok(self.find(Place::Later, &address)?.is_some())
     }
 
     fn search(&self, place: Place, request: &Value) -> Result<Option<u64>, Error> {

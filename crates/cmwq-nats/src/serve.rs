@@ -130,8 +130,9 @@ impl Server {
 
     /// What is called with the reason when an attempt on this machine has failed, to log or count
     /// it: with the item, the error or panic as a text, and whether this was the last attempt, so
-    /// that the item becomes a dead letter now. Else it is tried again. It is called on the thread
-    /// of the function, before the broker is told; what it panics with goes to the panic hook.
+    /// that the item becomes a dead letter now. Else it is tried again, unless it was cancelled. It
+    /// is called on the thread of the function, before the broker is told; what it panics with goes
+    /// to the panic hook.
     ///
     /// Attempts of machines that died are known by nobody, but for the last: of an item of which no
     /// machine has said anything, it is told when it is given up.

@@ -20,10 +20,10 @@ pub struct Ticket {
 pub enum Cancelled {
     /// It waited, or was delayed. No machine has run it, and none will.
     BeforeStart,
-    /// A machine has taken it, or did so in this moment. It may be running, and is not stopped. No
-    /// machine will start it again.
+    /// A machine has taken it, or did so in this moment. It may be running, and is not stopped, or
+    /// wait for its next attempt. No machine will start it again.
     Started,
-    /// It was not there: done, given up, or cancelled before.
+    /// It was not there: done, given up, or cancelled before its start.
     NotThere,
 }
 
@@ -39,30 +39,53 @@ impl Ticket {
         self.was_pending
     }
 
-    /// Takes the item back. Blocks for the broker, not for a machine that runs the item.
+    /// Takes the item back. Blocks for the broker, not for a machine that runs the item: for that,
+    /// [`flush`](Self::flush) after it.
+    ///
+    /// One that has started stays in the queue until its run has ended, so its key does not run
+    /// beside it, and keeps its place of `max_active` and `max_queued`. It then is neither tried
+    /// again nor given up. If it waits for its next attempt, it goes when that is due.
     ///
     /// A delayed item whose delay is just over may be on its way into the queue; it may then run
-    /// although this said [`BeforeStart`](Cancelled::BeforeStart).
+    /// although this said [`BeforeStart`](Cancelled::BeforeStart). One that a machine takes in the
+    /// very moment between a look at the broker and the next one loses its places, though it runs.
     ///
     /// # Errors
     /// [`Unreachable`](crate::ErrorKind::Unreachable), [`Refused`](crate::ErrorKind::Refused).
     #[doc(alias = "cancel_work")]
     pub fn cancel(&self) -> Result<Cancelled, Error> {
         let (queue, address) = (&self.queue, &self.address);
-        let mut found = queue.remove(Place::Later, address)?.is_some();
-        found |= queue.remove(Place::Again, address)?.is_some();
-        let Some(sequence) = queue.remove(Place::Run, address)? else {
-            return Ok(if found { Cancelled::BeforeStart } else { Cancelled::NotThere });
-        };
-        // Nobody can have taken it since: so if nobody had got as far as it, nobody has it.
-        let what = format!("take an item back from queue '{}'", queue.name());
-        let reached = number(&queue.consumer(&what)?["delivered"]["stream_seq"]);
-        Ok(if reached < sequence { Cancelled::BeforeStart } else { Cancelled::Started })
+        let mut found = false;
+        for place in [Place::Later, Place::Again, Place::Due] {
+            while queue.remove(place, address)?.is_some() {
+                found = true;
+            }
+        }
+        let not_started = if found { Cancelled::BeforeStart } else { Cancelled::NotThere };
+        let Some(sequence) = queue.find(Place::Run, address)? else { return Ok(not_started) };
+        if !self.has_reached(sequence)? {
+            if !queue.remove_number(Place::Run, sequence)? {
+                // Whoever has taken it away knows what it was.
+                return Ok(not_started);
+            }
+            // Nobody can have taken it since: so if nobody had got as far as it, nobody has it.
+            let has_reached = self.has_reached(sequence)?;
+            return Ok(if has_reached { Cancelled::Started } else { Cancelled::BeforeStart });
+        }
+        queue.say_cancelled(&address.function, sequence)?;
+        Ok(Cancelled::Started)
     }
 
-    /// Waits until the item is done: acknowledged, given up or cancelled. Of a delayed one, until
-    /// its delay is over and it is done. An item with a key that others queue all the time may
-    /// never be.
+    /// Whether machines have got as far as the item with this number.
+    fn has_reached(&self, sequence: u64) -> Result<bool, Error> {
+        let what = format!("take an item back from queue '{}'", self.queue.name());
+        let consumer = self.queue.consumer(&what)?;
+        Ok(number(&consumer["delivered"]["stream_seq"]) >= sequence)
+    }
+
+    /// Waits until the item is done: acknowledged, given up or cancelled; of one that was cancelled
+    /// as it ran, until it has ended. Of a delayed one, until its delay is over and it is done. An
+    /// item with a key that others queue all the time may never be.
     ///
     /// # Errors
     /// [`Unreachable`](crate::ErrorKind::Unreachable), [`Refused`](crate::ErrorKind::Refused).
@@ -70,7 +93,7 @@ impl Ticket {
     pub fn flush(&self) -> Result<(), Error> {
         // In this order, in which it goes from one place to the next.
         until(|| {
-            for place in [Place::Later, Place::Again, Place::Run] {
+            for place in [Place::Later, Place::Again, Place::Due, Place::Run] {
                 if self.queue.find(place, &self.address)?.is_some() {
                     return Ok(false);
                 }

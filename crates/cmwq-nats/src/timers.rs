@@ -6,20 +6,24 @@
 //! and acknowledges it here. If the machine dies in between, the next one puts it again, which the
 //! broker knows for a repetition.
 //!
-//! An item that was queued again while it waited or ran has no delay, and a place to go that is
-//! taken: it is tried again until the place is free.
+//! An item whose place is taken when it is due, by one of its key or because the queue is full, is
+//! put where those are that are due: its timer is pending no more, and a flush waits for it. There,
+//! as one that was queued again while it waited or ran, it has no delay, and is tried again until
+//! the place is free.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::Client;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::api::{ITEM_ID, MESSAGE_ID, Question, Stored, store};
+use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, No, Question, Stored, store};
 use crate::item::Item;
 use crate::machine::{nak, say};
 use crate::names::{Names, Place};
 use crate::pulls::Pulls;
+use crate::queue::number;
 
 /// How long one request for a delayed item waits at the broker.
 pub(crate) const WAITS: Duration = Duration::from_secs(5);
@@ -48,26 +52,72 @@ pub(crate) async fn serve(
     }
 }
 
-/// What to tell the broker of the delayed item, if anything.
+/// What to tell the broker of the delayed item, if anything: else it will deliver it again.
 async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<String> {
+    if let Some(sequence) = item.address().of_cancelled() {
+        let has_ended = is_gone(client, names, &json!({ "seq": sequence })).await?;
+        return Some(if has_ended { done() } else { look_later(item) });
+    }
     let remaining = item.is_due_in(SystemTime::now());
     if !remaining.is_zero() {
         return Some(nak(remaining.min(LONGEST)));
     }
     let subject = names.subject(Place::Run, item.address());
+    let is_later = names.is_later(item.subject());
+    // What was refused once is likely to be again, and a cluster answers that more slowly.
+    if !is_later && !has_place(client, names, &subject).await? {
+        return Some(look_later(item));
+    }
+    match store(client, moved(client, item, subject), PATIENCE).await.ok()? {
+        Stored::Here => return Some(done()),
+        Stored::Occupied | Stored::Full if !is_later => return Some(look_later(item)),
+        Stored::Occupied | Stored::Full => {}
+    }
+    let due = names.due(item.address(), &item.sequence().to_string());
+    // If it is there, this was done before.
+    store(client, moved(client, item, due), PATIENCE).await.ok()?;
+    Some(done())
+}
+
+/// The item's message, for another place.
+fn moved(client: &Client, item: &Item, subject: String) -> Question {
     // Not the item's: the stream may have seen the item before it was given up, and would take it
     // for the same message. It stays the same when this one is delivered again.
     let call = format!("{}.{}", item.id(), item.sequence());
     let (mut message, limit) = (Question::moved(subject, item.payload()), client.max_payload());
     message.add(ITEM_ID, item.id(), limit);
     message.add(MESSAGE_ID, &call, limit);
-    match store(client, message, PATIENCE).await {
-        Ok(Stored::Here) => Some("+ACK".to_owned()),
-        Ok(Stored::Occupied | Stored::Full) => {
-            let doublings = u32::try_from(item.attempt().min(8)).unwrap_or(8);
-            Some(nak((TAKEN.0 * 2_u32.pow(doublings)).min(TAKEN.1)))
-        }
-        // The broker will deliver it again.
-        Err(_) => None,
+    message
+}
+
+fn done() -> String {
+    "+ACK".to_owned()
+}
+
+fn look_later(item: &Item) -> String {
+    let doublings = u32::try_from(item.attempt().min(8)).unwrap_or(8);
+    nak((TAKEN.0 * 2_u32.pow(doublings)).min(TAKEN.1))
+}
+
+/// Whether the queue has room for an item with this subject. `None`: the broker does not say so.
+async fn has_place(client: &Client, names: &Names, subject: &str) -> Option<bool> {
+    let path = format!("STREAM.INFO.{}", names.stream(Place::Run));
+    let info = ask(client, &path, &Value::Null).await?.ok()?;
+    let most = info["config"]["max_msgs"].as_u64();
+    let is_full = most.is_some_and(|most| number(&info["state"]["messages"]) >= most);
+    Some(!is_full && is_gone(client, names, &json!({ "last_by_subj": subject })).await?)
+}
+
+/// Whether the queue has no such message. `None`: the broker does not say so.
+async fn is_gone(client: &Client, names: &Names, which: &Value) -> Option<bool> {
+    let path = format!("STREAM.MSG.GET.{}", names.stream(Place::Run));
+    match ask(client, &path, which).await? {
+        Ok(_) => Some(false),
+        Err(no) => (no.code == NO_MESSAGE).then_some(true),
     }
+}
+
+async fn ask(client: &Client, path: &str, request: &Value) -> Option<Result<Value, No>> {
+    let question = Question::api(path, request);
+    api::ask(client, "look at a queue", question, Duration::ZERO).await.ok()
 }

@@ -1,6 +1,9 @@
 //! Waiting.
 
-use crate::support::{Gate, broker_or_skip, queue, runs};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Gate, broker_or_skip, eventually, holding, queue, runs};
 
 /// A flush waits for what was queued before it, and not for what comes later.
 #[test]
@@ -69,4 +72,38 @@ fn an_item_may_queue_and_wait() {
     }
     queue.flush().unwrap();
     (0..10).for_each(|_| drop(seen.next()));
+}
+
+/// Delays that have passed: also where an item of the same key runs, which holds up what was
+/// delayed.
+#[test]
+fn a_flush_waits_for_what_was_delayed_and_is_held_up() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "held-up");
+    let (note, seen) = runs();
+    let gate = Gate::default();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+    let _ = queue.queue_once("f", "k", "1").unwrap();
+    assert_eq!(seen.next(), "1");
+    let timer = |payload, ms| {
+        queue.queue_once_delayed("f", "k", payload, Duration::from_millis(ms)).unwrap()
+    };
+    assert!(!timer("2", 1).was_pending());
+    // The timer is not pending any more once its delay has passed.
+    eventually("it has been due", || !timer("3", 3_600_000).was_pending());
+    // For that one, whose delay has not passed, nobody waits.
+    let flushing = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.flush().unwrap())
+    };
+    for _ in 0..20 {
+        assert_eq!(queue.backlog().unwrap().taken, 1);
+    }
+    assert!(!flushing.is_finished());
+    gate.open();
+    flushing.join().unwrap();
+    assert_eq!(seen.next(), "2");
+    assert_eq!(seen.rest(), [""; 0]);
+    assert_eq!(queue.backlog().unwrap().delayed, 1);
 }

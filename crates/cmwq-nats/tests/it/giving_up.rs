@@ -156,6 +156,36 @@ fn a_letter_whose_key_runs_is_queued_behind_that() {
     assert_eq!(seen.next(), "old");
 }
 
+/// One whose key waits just then comes behind that, too: what was queued with it is not lost.
+#[test]
+fn a_letter_whose_key_waits_is_queued_behind_that() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "behind");
+    let broken = queue.serve().function("other", |_| Ok(())).attempts(1).start().unwrap();
+    let _ = queue.queue_once("f", "key", "old").unwrap();
+    queue.flush().unwrap();
+    broken.close();
+    let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
+    let id = letter.id().to_owned();
+    assert!(!queue.queue_once("f", "key", "new").unwrap().was_pending());
+    letter.queue_again().unwrap();
+    assert_eq!(queue.backlog().unwrap().dead, 0);
+    let (note, seen) = runs();
+    let _mended = queue
+        .serve()
+        .function("f", move |item| {
+            note.text(format!("{} {}", text(item), item.id()));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    queue.flush().unwrap();
+    let ran = seen.rest();
+    assert!(ran[0].starts_with("new "), "{ran:?}");
+    assert_eq!(ran[1..], [format!("old {id}")]);
+}
+
 /// A machine without the function runs nothing: whoever queued the item again is still to have his
 /// run.
 #[test]
