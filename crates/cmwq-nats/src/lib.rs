@@ -14,6 +14,7 @@ mod names;
 mod pulls;
 mod queue;
 mod serve;
+mod settings;
 mod ticket;
 mod timers;
 

@@ -11,7 +11,7 @@
 //! `cmwq.again.QUEUE.due.UNIQUE.FUNCTION.ID`, where there is room for any number.
 //!
 //! `cmwq.later.QUEUE.FUNCTION.c-N` is no item: it says that the one with the number N was cancelled
-//! while a machine had it.
+//! while a machine had it. Nor is `cmwq.later.QUEUE.settings.lock`.
 
 use std::fmt::Write as _;
 
@@ -92,6 +92,15 @@ impl Address {
     /// The number of the item that was cancelled, if it is of a message that says so.
     pub(crate) fn of_cancelled(&self) -> Option<u64> {
         self.id.strip_prefix("c-")?.parse().ok()
+    }
+
+    /// Of the lock of those who change settings: no item's, whose ids have a letter and a dash.
+    pub(crate) fn lock() -> Self {
+        Self { function: "settings".to_owned(), id: "lock".to_owned() }
+    }
+
+    pub(crate) fn is_lock(&self) -> bool {
+        *self == Self::lock()
     }
 
     /// From a subject of any of the places.

@@ -7,22 +7,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_CONSUMER, NO_MESSAGE, NO_STREAM, Question, Stored};
+use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, NO_STREAM, Question, Stored};
 use crate::broker::Broker;
 use crate::dead::{DeadLetter, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::item::DELAY;
 use crate::leftovers;
-use crate::names::{Address, MACHINES, Names, Place, TIMERS};
+use crate::names::{Address, MACHINES, Names, Place};
 use crate::serve::Server;
+use crate::settings::Settings;
 use crate::ticket::Ticket;
 
 /// Without limits.
-const UNLIMITED: i64 = -1;
-/// How many machines may wait for an item at the same time.
-const MOST_WAITING: u64 = 4096;
-/// When a machine is taken for dead that has not been heard of.
-const DEAD_AFTER: Duration = Duration::from_secs(30);
+pub(crate) const UNLIMITED: i64 = -1;
 /// How often somebody looks whether what he waits for is done: at first, and at most.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
 
@@ -130,70 +127,22 @@ impl QueueBuilder {
         if self.dead_after.is_some_and(|silence| silence < Duration::from_millis(100)) {
             return Err(Error::invalid("dead_after is less than 100 ms: give the machines more"));
         }
-        let queue = SharedQueue { broker: self.broker.clone(), names };
-        for place in [Place::Run, Place::Later, Place::Dead] {
-            self.open_stream(&queue, place)?;
+        let mut settings = Settings::default();
+        if let Some(replicas) = self.replicas {
+            settings.streams["num_replicas"] = replicas.into();
         }
-        let mut machines = json!({});
+        if let Some(limit) = self.max_queued {
+            settings.items["max_msgs"] = limit.into();
+        }
         if let Some(limit) = self.max_active {
-            machines["max_ack_pending"] = limit.into();
+            settings.machines["max_ack_pending"] = limit.into();
         }
         if let Some(silence) = self.dead_after {
-            machines["ack_wait"] = nanos(silence);
+            settings.machines["ack_wait"] = nanos(silence);
         }
-        queue.open_consumer(Place::Run, MACHINES, &machines)?;
-        queue.open_consumer(Place::Later, TIMERS, &json!({}))?;
+        let queue = SharedQueue { broker: self.broker, names };
+        queue.make(&settings)?;
         Ok(queue)
-    }
-
-    fn open_stream(&self, queue: &SharedQueue, place: Place) -> Result<(), Error> {
-        let (names, stream) = (&queue.names, queue.names.stream(place));
-        let what = format!("open queue '{}'", self.name);
-        let mut wanted = json!({});
-        if let Some(replicas) = self.replicas {
-            wanted["num_replicas"] = replicas.into();
-        }
-        if let Some(limit) = self.max_queued
-            && place == Place::Run
-        {
-            wanted["max_msgs"] = limit.into();
-        }
-        let known = queue.api(&what, &format!("STREAM.INFO.{stream}"), &Value::Null)?;
-        let (verb, config) = match known {
-            Ok(info) => {
-                let config = merged(&info["config"], &wanted);
-                if config == info["config"] {
-                    return Ok(());
-                }
-                ("UPDATE", config)
-            }
-            Err(no) if no.code == NO_STREAM => {
-                let subjects = match place {
-                    Place::Later => {
-                        vec![names.subjects(Place::Later), names.subjects(Place::Again)]
-                    }
-                    place => vec![names.subjects(place)],
-                };
-                let fresh = match place {
-                    // What was given up is kept until somebody has looked at it.
-                    Place::Dead => {
-                        json!({ "retention": "limits", "discard": "old", "allow_direct": true })
-                    }
-                    _ => json!({
-                        "retention": "workqueue",
-                        "discard": "new",
-                        "max_msgs_per_subject": 1,
-                        "discard_new_per_subject": true,
-                    }),
-                };
-                let fresh = merged(&fresh, &json!({ "name": stream, "subjects": subjects }));
-                let fresh = merged(&fresh, &json!({ "storage": "file", "num_replicas": 1 }));
-                ("CREATE", merged(&fresh, &wanted))
-            }
-            Err(no) => return Err(no.to_error(&what)),
-        };
-        let made = queue.api(&what, &format!("STREAM.{verb}.{stream}"), &config)?;
-        made.map(drop).map_err(|no| no.to_error(&what))
     }
 }
 
@@ -202,16 +151,7 @@ fn millis(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// `config` with the words of `wanted`.
-fn merged(config: &Value, wanted: &Value) -> Value {
-    let mut config = config.clone();
-    for (name, value) in wanted.as_object().into_iter().flatten() {
-        config[name] = value.clone();
-    }
-    config
-}
-
-fn nanos(duration: Duration) -> Value {
+pub(crate) fn nanos(duration: Duration) -> Value {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).into()
 }
 
@@ -384,7 +324,7 @@ impl SharedQueue {
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: u32) -> Result<(), Error> {
         let limit = if items == 0 { UNLIMITED } else { i64::from(items) };
-        self.open_consumer(Place::Run, MACHINES, &json!({ "max_ack_pending": limit }))
+        self.change_machines(&json!({ "max_ack_pending": limit }))
     }
 
     /// Describes how this machine serves the queue.
@@ -411,7 +351,7 @@ impl SharedQueue {
 
     /// Something that no other call of any machine has. A forked child draws the same random
     /// numbers as its parent, and the children of one parent as each other.
-    fn call_id(&self) -> String {
+    pub(crate) fn call_id(&self) -> String {
         let inbox = self.broker.inner.client.new_inbox();
         let random = inbox.rsplit('.').next().unwrap_or(&inbox);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -497,39 +437,6 @@ impl SharedQueue {
         request: &Value,
     ) -> Result<Result<Value, api::No>, Error> {
         self.broker.ask(what, Question::api(path, request))
-    }
-
-    fn open_consumer(&self, place: Place, name: &'static str, wanted: &Value) -> Result<(), Error> {
-        let what = format!("open queue '{}'", self.name());
-        let stream = self.names.stream(place);
-        let known = self.api(&what, &format!("CONSUMER.INFO.{stream}.{name}"), &Value::Null)?;
-        let config = match known {
-            Ok(info) => {
-                let config = merged(&info["config"], wanted);
-                if config == info["config"] {
-                    return Ok(());
-                }
-                config
-            }
-            Err(no) if no.code == NO_CONSUMER => merged(
-                &json!({
-                    "durable_name": name,
-                    "deliver_policy": "all",
-                    "replay_policy": "instant",
-                    "ack_policy": "explicit",
-                    "ack_wait": nanos(DEAD_AFTER),
-                    // Who gives an item up is the machine, which then says why.
-                    "max_deliver": UNLIMITED,
-                    "max_ack_pending": UNLIMITED,
-                    "max_waiting": MOST_WAITING,
-                }),
-                wanted,
-            ),
-            Err(no) => return Err(no.to_error(&what)),
-        };
-        let path = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
-        let made = self.api(&what, &path, &json!({ "stream_name": stream, "config": config }))?;
-        made.map(drop).map_err(|no| no.to_error(&what))
     }
 
     /// What the broker tells of the consumer of items.

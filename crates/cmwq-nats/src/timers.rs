@@ -24,6 +24,7 @@ use crate::machine::{nak, say};
 use crate::names::{Names, Place};
 use crate::pulls::Pulls;
 use crate::queue::number;
+use crate::settings::LONGEST_LOCK;
 
 /// How long one request for a delayed item waits at the broker.
 pub(crate) const WAITS: Duration = Duration::from_secs(5);
@@ -57,6 +58,10 @@ async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<St
     if let Some(sequence) = item.address().of_cancelled() {
         let has_ended = is_gone(client, names, &json!({ "seq": sequence })).await?;
         return Some(if has_ended { done() } else { look_later(item) });
+    }
+    if item.address().is_lock() {
+        // Whoever has it takes it away, unless he has died.
+        return Some(if item.attempt() == 1 { nak(LONGEST_LOCK) } else { done() });
     }
     let remaining = item.is_due_in(SystemTime::now());
     if !remaining.is_zero() {

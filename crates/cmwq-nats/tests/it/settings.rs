@@ -1,8 +1,10 @@
 //! Opening: names, settings that stay, what is wrong with them.
 
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
-use cmwq_nats::{Broker, ErrorKind};
+use cmwq_nats::{Broker, ErrorKind, QueueBuilder};
 
 use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs};
 
@@ -18,6 +20,92 @@ fn what_is_not_said_stays_as_it_is() {
     assert_eq!(again.queue("f", "").unwrap_err().kind(), ErrorKind::Full);
     let wider = server.connect().queue("kept").max_queued(0).open().unwrap();
     let _ = wider.queue("f", "").unwrap();
+}
+
+/// Whoever makes the queue, and whoever comes second, what one of them says holds.
+#[test]
+fn two_who_open_a_new_queue_at_once_lose_no_setting() {
+    const MANY: usize = 50;
+    let server = broker_or_skip!();
+    let brokers = [server.connect(), server.connect()];
+    let barrier = Barrier::new(2);
+    let open = |which: usize, says: fn(QueueBuilder) -> QueueBuilder| {
+        let open = |i| {
+            let builder = says(brokers[which].queue(&format!("new-{i}")));
+            barrier.wait();
+            builder.open().err().map(|error| error.to_string())
+        };
+        (0..MANY).filter_map(open).collect::<Vec<_>>()
+    };
+    let errors = thread::scope(|scope| {
+        let first = scope.spawn(|| open(0, |builder| builder.ordered().max_queued(2)));
+        let second = open(1, |builder| builder.dead_after(Duration::from_secs(7)));
+        [first.join().unwrap(), second].concat()
+    });
+    assert!(errors.is_empty(), "{} of {MANY}: {errors:?}", errors.len());
+    let told = consumers(&server, (0..MANY).map(|i| format!("new-{i}")));
+    let wrong: Vec<_> = told.iter().filter(|told| **told != (1, 7_000_000_000)).collect();
+    assert!(wrong.is_empty(), "{} of {MANY}: {wrong:?}", wrong.len());
+    for i in 0..MANY {
+        let queue = queue(&brokers[0], &format!("new-{i}"));
+        let _ = (queue.queue("f", "").unwrap(), queue.queue("f", "").unwrap());
+        assert_eq!(queue.queue("f", "").unwrap_err().kind(), ErrorKind::Full);
+    }
+}
+
+/// Who has died while he changed something is not waited for longer than he may take.
+#[test]
+fn settings_can_be_changed_after_somebody_died_as_he_changed_some() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "locked");
+    lock(&server, "locked");
+    assert_eq!(queue.backlog().unwrap().delayed, 1);
+    let _ = broker.queue("locked").ordered().open().unwrap();
+    assert_eq!(consumers(&server, ["locked".to_owned()].into_iter())[0].0, 1);
+    assert_eq!(queue.backlog().unwrap().delayed, 0);
+}
+
+/// Machines find what he has left, and take it for no item.
+#[test]
+fn what_somebody_left_who_died_as_he_changed_settings_goes() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "left-locked");
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    lock(&server, "left-locked");
+    assert_eq!(queue.backlog().unwrap().delayed, 1);
+    eventually("it is gone", || queue.backlog().unwrap().delayed == 0);
+    queue.flush().unwrap();
+    assert_eq!((seen.rest(), queue.backlog().unwrap().dead), (vec![], 0));
+}
+
+/// As somebody who changes settings of a queue, and has not ended.
+fn lock(server: &Server, queue: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(server.address()).await.unwrap();
+        let subject = format!("cmwq.later.{queue}.settings.lock");
+        client.request(subject, "".into()).await.unwrap();
+    });
+}
+
+/// What the broker has for `max_active` and `dead_after` of queues.
+fn consumers(server: &Server, queues: impl Iterator<Item = String>) -> Vec<(u64, u64)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(server.address()).await.unwrap();
+        let mut told = Vec::new();
+        for queue in queues {
+            let path = format!("$JS.API.CONSUMER.INFO.cmwq-run_{queue}.machines");
+            let answer = client.request(path, "".into()).await.unwrap();
+            let answer: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
+            let of = |name| answer["config"][name].as_u64().unwrap_or(0);
+            told.push((of("max_ack_pending"), of("ack_wait")));
+        }
+        told
+    })
 }
 
 #[test]

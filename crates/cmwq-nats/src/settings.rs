@@ -1,0 +1,239 @@
+//! Making a queue at the broker, and changing what it is told of it.
+//!
+//! The broker takes a whole description: whoever changes one setting first looks, and then writes
+//! the others as he has seen them. A consumer that is made a second time is changed. So that
+//! programs which do so at once lose nothing of what the others said, each takes a lock first,
+//! unless all is as it is to be: a message on a subject that has room for one. Who holds it for
+//! long has died.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::{NO_CONSUMER, NO_STREAM, Question};
+use crate::error::Error;
+use crate::names::{Address, MACHINES, Place, TIMERS};
+use crate::queue::{SharedQueue, UNLIMITED, nanos, number};
+
+/// How many machines may wait for an item at the same time.
+const MOST_WAITING: u64 = 4096;
+/// When a machine is taken for dead that has not been heard of.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// Who has the lock for so long has died.
+pub(crate) const LONGEST_LOCK: Duration = Duration::from_secs(10);
+/// Between two tries to get it.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What is said of a queue, in the broker's words. What is not said stays as it is.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Of all streams.
+    pub(crate) streams: Value,
+    /// Of that of the items.
+    pub(crate) items: Value,
+    /// Of the consumer of the items.
+    pub(crate) machines: Value,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { streams: json!({}), items: json!({}), machines: json!({}) }
+    }
+}
+
+/// What may be done where something is not as it is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum May {
+    Look,
+    Make,
+    Change,
+}
+
+impl SharedQueue {
+    /// Makes the queue, unless it is there, and changes what is to be otherwise.
+    pub(crate) fn make(&self, settings: &Settings) -> Result<(), Error> {
+        if self.settle(settings, May::Look)? {
+            return Ok(());
+        }
+        // The lock is in this one. Two may make it at once: then it is changed afterwards.
+        self.settle_stream(Place::Later, &settings.streams, May::Make)?;
+        let _lock = Lock::take(self)?;
+        while !self.settle(settings, May::Change)? {}
+        Ok(())
+    }
+
+    /// Changes the consumer of items.
+    pub(crate) fn change_machines(&self, wanted: &Value) -> Result<(), Error> {
+        if !self.settle_consumer(Place::Run, MACHINES, wanted, May::Look)? {
+            let _lock = Lock::take(self)?;
+            self.settle_consumer(Place::Run, MACHINES, wanted, May::Change)?;
+        }
+        Ok(())
+    }
+
+    /// Whether all is as it is to be, now.
+    fn settle(&self, settings: &Settings, may: May) -> Result<bool, Error> {
+        let Settings { streams, items, machines } = settings;
+        Ok(self.settle_stream(Place::Run, &merged(streams, items), may)?
+            && self.settle_stream(Place::Later, streams, may)?
+            && self.settle_stream(Place::Dead, streams, may)?
+            && self.settle_consumer(Place::Run, MACHINES, machines, may)?
+            && self.settle_consumer(Place::Later, TIMERS, &json!({}), may)?)
+    }
+
+    fn settle_stream(&self, place: Place, wanted: &Value, may: May) -> Result<bool, Error> {
+        let (what, stream) = (self.opening(), self.names.stream(place));
+        let known = self.api(&what, &format!("STREAM.INFO.{stream}"), &Value::Null)?;
+        let (verb, config) = match known {
+            Ok(info) => {
+                let config = merged(&info["config"], wanted);
+                if config == info["config"] {
+                    return Ok(true);
+                }
+                if may != May::Change {
+                    return Ok(false);
+                }
+                ("UPDATE", config)
+            }
+            Err(no) if no.code == NO_STREAM => {
+                if may == May::Look {
+                    return Ok(false);
+                }
+                ("CREATE", merged(&self.new_stream(place), wanted))
+            }
+            Err(no) => return Err(no.to_error(&what)),
+        };
+        match self.api(&what, &format!("STREAM.{verb}.{stream}"), &config)? {
+            Ok(_) => Ok(true),
+            // Somebody else may have made it since the look.
+            Err(_) if verb == "CREATE" && self.has_stream(&stream)? => Ok(false),
+            Err(no) => Err(no.to_error(&what)),
+        }
+    }
+
+    fn has_stream(&self, stream: &str) -> Result<bool, Error> {
+        let path = format!("STREAM.INFO.{stream}");
+        Ok(self.api(&self.opening(), &path, &Value::Null)?.is_ok())
+    }
+
+    fn new_stream(&self, place: Place) -> Value {
+        let names = &self.names;
+        let subjects = match place {
+            Place::Later => vec![names.subjects(Place::Later), names.subjects(Place::Again)],
+            place => vec![names.subjects(place)],
+        };
+        let all = json!({
+            "name": names.stream(place),
+            "subjects": subjects,
+            "storage": "file",
+            "num_replicas": 1,
+        });
+        let of_place = match place {
+            // What was given up is kept until somebody has looked at it.
+            Place::Dead => json!({ "retention": "limits", "discard": "old", "allow_direct": true }),
+            _ => json!({
+                "retention": "workqueue",
+                "discard": "new",
+                "max_msgs_per_subject": 1,
+                "discard_new_per_subject": true,
+            }),
+        };
+        merged(&all, &of_place)
+    }
+
+    fn settle_consumer(
+        &self,
+        place: Place,
+        name: &'static str,
+        wanted: &Value,
+        may: May,
+    ) -> Result<bool, Error> {
+        let (what, stream) = (self.opening(), self.names.stream(place));
+        let known = self.api(&what, &format!("CONSUMER.INFO.{stream}.{name}"), &Value::Null)?;
+        let config = match known {
+            Ok(info) => {
+                let config = merged(&info["config"], wanted);
+                if config == info["config"] {
+                    return Ok(true);
+                }
+                config
+            }
+            Err(no) if no.code == NO_CONSUMER => merged(&new_consumer(name), wanted),
+            Err(no) => return Err(no.to_error(&what)),
+        };
+        if may != May::Change {
+            return Ok(false);
+        }
+        let path = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
+        let made = self.api(&what, &path, &json!({ "stream_name": stream, "config": config }))?;
+        made.map(|_| true).map_err(|no| no.to_error(&what))
+    }
+
+    fn opening(&self) -> String {
+        format!("open queue '{}'", self.name())
+    }
+}
+
+fn new_consumer(name: &str) -> Value {
+    json!({
+        "durable_name": name,
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+        "ack_policy": "explicit",
+        "ack_wait": nanos(DEAD_AFTER),
+        // Who gives an item up is the machine, which then says why.
+        "max_deliver": UNLIMITED,
+        "max_ack_pending": UNLIMITED,
+        "max_waiting": MOST_WAITING,
+    })
+}
+
+/// `config` with the words of `wanted`.
+fn merged(config: &Value, wanted: &Value) -> Value {
+    let mut config = config.clone();
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        config[name] = value.clone();
+    }
+    config
+}
+
+/// See the module.
+struct Lock<'a> {
+    queue: &'a SharedQueue,
+    number: u64,
+}
+
+impl<'a> Lock<'a> {
+    fn take(queue: &'a SharedQueue) -> Result<Self, Error> {
+        let (what, address) = (queue.opening(), Address::lock());
+        let subject = queue.names.subject(Place::Later, &address);
+        let (mut holder, mut since) = (None, Instant::now());
+        loop {
+            let message = Question::message(subject.clone(), &queue.call_id(), &[]);
+            match queue.broker.ask(&what, message)? {
+                Ok(stored) => return Ok(Self { queue, number: number(&stored["seq"]) }),
+                Err(no) if !no.text.contains("per subject") => return Err(no.to_error(&what)),
+                Err(_) => {}
+            }
+            let now = queue.find(Place::Later, &address)?;
+            if now != holder {
+                (holder, since) = (now, Instant::now());
+            }
+            match holder {
+                Some(number) if since.elapsed() >= LONGEST_LOCK => {
+                    queue.remove_number(Place::Later, number)?;
+                }
+                Some(_) => cmwq::blocking(|| thread::sleep(PAUSE)),
+                None => {}
+            }
+        }
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // If it stays, it is taken for one of somebody who has died.
+        let _ = self.queue.remove_number(Place::Later, self.number);
+    }
+}
