@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_uint};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
 use cmwq::raw;
@@ -86,6 +86,27 @@ fn limit(name: &str, max_active: c_int) -> u32 {
     })
 }
 
+/// Has `destroy` take a queue down for the function `here`, and remembers what it leaves.
+///
+/// # Safety
+/// `wq` must be null, or a queue that was not destroyed.
+pub(crate) unsafe fn end(
+    here: &str,
+    wq: *mut workqueue_struct,
+    destroy: impl FnOnce(NonNull<()>) -> Workqueue,
+) {
+    if system::is_system(wq) {
+        return raw::say("a system workqueue is destroyed: it stays".to_owned());
+    }
+    let Some(raw) = NonNull::new(wq) else { return face::say_null(here, "workqueue") };
+    let remains = destroy(raw.cast());
+    let Ok(mut destroyed) = DESTROYED.lock() else { return };
+    destroyed.push_back(remains);
+    let oldest = if destroyed.len() > REMEMBERED { destroyed.pop_front() } else { None };
+    drop(destroyed);
+    drop(oldest);
+}
+
 c_functions! {
     /// Makes a queue, or returns null and says why not. Use `alloc_workqueue`, which takes a
     /// format.
@@ -107,19 +128,8 @@ c_functions! {
 
     /// Drains a queue and takes it down. Timers of delayed items must be cancelled before.
     fn destroy_workqueue(wq: *mut workqueue_struct) {
-        if system::is_system(wq) {
-            return raw::say("a system workqueue is destroyed: it stays".to_owned());
-        }
-        let Some(raw) = ptr::NonNull::new(wq) else {
-            return face::say_null(HERE, "workqueue");
-        };
         // SAFETY: passed on to the caller.
-        let Some(remains) = (unsafe { raw::destroy(raw.cast()) }) else { return };
-        let Ok(mut destroyed) = DESTROYED.lock() else { return };
-        destroyed.push_back(remains);
-        let oldest = if destroyed.len() > REMEMBERED { destroyed.pop_front() } else { None };
-        drop(destroyed);
-        drop(oldest);
+        unsafe { end(HERE, wq, |raw| raw::destroy(raw)) }
     }
 
     /// Changes how many items may be in execution at once.

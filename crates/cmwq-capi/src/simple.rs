@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::raw::{self, Func, IndexedFunc, system};
 use cmwq::{JoinHandle, Workqueue};
 
-use crate::alloc::{MANAGED, cmwq_alloc_workqueue, destroy_workqueue};
+use crate::alloc::{self, MANAGED, cmwq_alloc_workqueue};
 use crate::face;
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
@@ -132,10 +132,10 @@ c_functions! {
         unsafe { cmwq_alloc_workqueue(name, MANAGED, 0) }
     }
 
-    /// Waits for all items and ends the queue.
+    /// Waits for all items and ends the queue, behind the delays that are not over.
     fn cmwq_destroy(wq: *mut workqueue_struct) {
         // SAFETY: passed on to the caller.
-        unsafe { destroy_workqueue(wq) }
+        unsafe { alloc::end(HERE, wq, |raw| raw::destroy_behind_timers(raw)) }
     }
 
     /// Waits for what was queued before.

@@ -29,7 +29,10 @@ typedef void (*cmwq_func_t)(void *arg);
  */
 struct workqueue_struct *cmwq_create(const char *name);
 
-/* Waits for all items, and for what they queue, and ends the queue. Delayed items that wait for their time keep it until then. */
+/*
+ * Waits for all items, and for what they queue, and ends the queue. Delayed items whose time has not come are not waited for:
+ * they keep the queue as it is until they have been done. From a function on the same queue it does not wait.
+ */
 void cmwq_destroy(struct workqueue_struct *wq);
 
 /*
@@ -59,7 +62,7 @@ int cmwq_queue_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg,
 struct cmwq_job *cmwq_start(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 struct cmwq_job *cmwq_start_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
 
-/* Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue was destroyed or the library shut down. */
+/* Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue took nothing or the library was shut down. */
 int cmwq_job_wait(struct cmwq_job *job);
 
 /*

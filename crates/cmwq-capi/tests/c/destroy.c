@@ -26,6 +26,51 @@ static void destroy_own(struct work_struct *work)
 	count(&runs);
 }
 
+/* One item destroys the queue while another one, which waits behind it, uses it. */
+static struct gate gate = GATE_SHUT;
+static int is_destroyed, is_waiting;
+
+static void destroy_behind_another(struct work_struct *work)
+{
+	(void)work;
+	AWAIT(load(&is_waiting));
+	destroy_workqueue(wq);
+	count(&is_destroyed);
+}
+
+static DECLARE_WORK(third, count_run);
+
+static void wait_and_queue(struct work_struct *work)
+{
+	(void)work;
+	count(&is_waiting);
+	gate_wait(&gate);
+	CHECK(queue_work(wq, &third));
+	count(&runs);
+}
+
+static DECLARE_WORK(first, destroy_behind_another);
+static DECLARE_WORK(second, wait_and_queue);
+
+/* From an item of the queue, or from a BH item, neither of which can wait for the queue's items. */
+static void destroy_from_inside(unsigned int flags, struct workqueue_struct *by)
+{
+	int before = load(&runs);
+
+	is_waiting = is_destroyed = 0;
+	gate.is_open = 0;
+	wq = alloc_workqueue("used-inside", flags, 0);
+	CHECK(wq && queue_work(wq, &second) && queue_work(by ? by : wq, &first));
+	AWAIT(load(&is_destroyed));
+	CHECK(load(&runs) == before);
+	gate_open(&gate);
+	AWAIT(load(&runs) == before + 2);
+	/* Whoever is outside is refused, as by any queue that was destroyed. */
+	AWAIT(!work_busy(&second) && !work_busy(&third));
+	CHECK(queue_work(wq, &third) && !work_busy(&third));
+	CHECK(!flush_work(&third) && load(&runs) == before + 2);
+}
+
 static DECLARE_WORK(chained, chain);
 static DECLARE_WORK(late, count_run);
 static DECLARE_DELAYED_WORK(armed, count_run);
@@ -35,7 +80,7 @@ int main(void)
 {
 	wq = alloc_workqueue("goes", WQ_UNBOUND, 0);
 	CHECK(wq && queue_work(wq, &chained));
-	CHECK(queue_delayed_work(wq, &armed, HZ / 5));
+	CHECK(queue_delayed_work(wq, &armed, HZ));
 	destroy_workqueue(wq);
 	CHECK(load(&runs) == 11);
 
@@ -63,5 +108,9 @@ int main(void)
 	wq = alloc_workqueue("inside", WQ_UNBOUND, 0);
 	CHECK(wq && queue_work(wq, &last));
 	AWAIT(load(&runs) == 213);
+
+	destroy_from_inside(WQ_UNBOUND, NULL);
+	destroy_from_inside(WQ_UNBOUND | WQ_MEM_RECLAIM, NULL);
+	destroy_from_inside(WQ_UNBOUND, system_bh_wq);
 	return 0;
 }

@@ -96,7 +96,7 @@ static void with(struct workqueue_struct *own)
 
 int main(void)
 {
-	struct workqueue_struct *wq;
+	struct workqueue_struct *wq, *unused;
 	int status;
 	pid_t child;
 
@@ -105,7 +105,8 @@ int main(void)
 	has_threads = 1;
 	with(NULL);
 	wq = alloc_workqueue("own", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	CHECK(wq);
+	unused = alloc_workqueue("unused", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	CHECK(wq && unused);
 	child = fork();
 	if (!child) {
 		has_threads = 0;
@@ -113,12 +114,18 @@ int main(void)
 		CHECK(!queue_work(wq, &item) && !work_pending(&item));
 		__flush_workqueue(wq);
 		CHECK(!queue_work(system_percpu_wq, &item) && !work_pending(&item));
+		/* Nothing of it is here to be taken down. */
+		destroy_workqueue(unused);
 		has_threads = 1;
 		with(wq);
+		CHECK(load(&runs) > 1);
+		runs = 0;
+		CHECK(queue_work(unused, &item) && !work_busy(&item) && !load(&runs));
 		_exit(0);
 	}
 	CHECK(waitpid(child, &status, 0) == child);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	destroy_workqueue(wq);
+	destroy_workqueue(unused);
 	return 0;
 }

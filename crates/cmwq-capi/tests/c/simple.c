@@ -25,6 +25,11 @@ static void add(void *arg)
 	pthread_mutex_unlock(&lock);
 }
 
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
 static void wait_at_gate(void *arg)
 {
 	pthread_mutex_lock(&lock);
@@ -87,7 +92,7 @@ int main(void)
 	CHECK((job = cmwq_start(wq, add, &one)));
 	cmwq_job_forget(job);
 	cmwq_flush(wq);
-	CHECK(sum == 203 && cmwq_queue_delayed(wq, add, &one, 1) == 0);
+	CHECK(sum == 203 && cmwq_queue_delayed(wq, add, &one, 300) == 0);
 
 	/* The shared queue; each index once, with a little ahead and with much. */
 	CHECK(cmwq_for_each(NULL, 5000, 3, square, squares) == 0);
@@ -114,6 +119,9 @@ int main(void)
 			break;
 		sched_yield();
 	}
+	/* Then it goes. */
+	while (cmwq_queue(wq, nothing, NULL) == 0)
+		sched_yield();
 	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL);
 	CHECK(cmwq_for_each(wq, 3, 0, square, squares) == -ESHUTDOWN);
 	CHECK(cmwq_queue_delayed(wq, add, &one, 1) == -ESHUTDOWN && sum == 204);

@@ -100,6 +100,18 @@ fn queues_that_go() {
     assert!(said.contains("a system workqueue is destroyed"), "{said}");
 }
 
+/// What was freed is overwritten, so that whoever still uses it is found out.
+#[test]
+fn items_use_a_queue_that_one_of_them_has_destroyed() {
+    let source = crate_dir().join("tests/c/destroy.c");
+    let Some(program) = program("destroyed_inside", &source, &[]) else { return };
+    let mut command = Command::new(program);
+    command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").env("MALLOC_PERTURB_", "165");
+    let output = run(&mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{said}", output.status);
+}
+
 /// Before, in the middle of and after `cmwq_shutdown`, whichever of them is the first use; and in a
 /// thread that has given up what is local to it.
 #[test]

@@ -115,7 +115,8 @@ pub struct Borrowed(ManuallyDrop<Workqueue>);
 
 impl Borrowed {
     /// # Safety
-    /// `raw` must come from [`into_raw`] and not go to [`destroy`] before this is dropped.
+    /// `raw` must come from [`into_raw`], and what [`destroy`] leaves must be there until this is
+    /// dropped.
     #[inline]
     #[must_use]
     pub unsafe fn new(raw: NonNull<()>) -> Self {
@@ -151,18 +152,33 @@ pub fn is_ready(wq: &Workqueue) -> bool {
     wq.handle().is_ready()
 }
 
-/// Drains the queue and takes it down. What is left is a handle of a queue that takes no items;
-/// from inside one of the queue's own items nothing, the queue goes when they are done.
+/// Drains the queue and takes it down: now; or, from inside one of the queue's own items or a BH
+/// item, when its items are done, and the call returns at once. What is left is a handle of a queue
+/// that takes in nothing but what its items queue. It is to be kept as long as anybody may use
+/// `raw`; the items themselves may until they are done.
 ///
 /// KERNEL: `destroy_workqueue` — differs: it waits for whoever still waits for an item, where Linux
 /// leaks the queue.
 ///
 /// # Safety
-/// `raw` must come from [`into_raw`], and nobody may use it any more.
-pub unsafe fn destroy(raw: NonNull<()>) -> Option<Workqueue> {
+/// `raw` must come from [`into_raw`], and be destroyed once.
+pub unsafe fn destroy(raw: NonNull<()>) -> Workqueue {
     // SAFETY: the caller's promise.
     let handle = unsafe { Handle::from_raw(raw) };
-    handle.destroy().then(|| Workqueue::of_handle(handle))
+    handle.destroy();
+    Workqueue::of_handle(handle)
+}
+
+/// As [`destroy`], but while timers are armed for the queue, it stays as it is, and takes in what
+/// anybody queues; then its end comes.
+///
+/// # Safety
+/// As there.
+pub unsafe fn destroy_behind_timers(raw: NonNull<()>) -> Workqueue {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { Handle::from_raw(raw) };
+    handle.destroy_behind_timers();
+    Workqueue::of_handle(handle)
 }
 
 /// Why the queue takes nothing from the caller now; `None`: it does.

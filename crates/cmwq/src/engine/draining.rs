@@ -43,6 +43,11 @@ impl Wq {
     pub(crate) fn close_and_drain(&self) {
         self.close(Closed::DESTROYING);
         self.drain();
+        self.wait_until_idle();
+    }
+
+    /// Waits for the queue's items, and for those that they queue, and takes others in meanwhile.
+    pub(crate) fn wait_until_idle(&self) {
         while self.is_busy() {
             self.flush();
         }

@@ -36,8 +36,11 @@ pub(crate) struct Owner {
     nr_timers: AtomicU64,
     /// The thread that drops it must not wait.
     is_left_to_others: bool,
-    /// The queue was destroyed already, by [`Handle::destroy`].
+    /// The queue was destroyed already, by [`Handle::destroy`]. In a child that has no queue yet:
+    /// one that it makes is destroyed at once.
     is_destroyed: AtomicBool,
+    /// It is to be destroyed when no timer is armed for it. Set under the timers' lock.
+    is_left_to_timers: AtomicBool,
     /// The queue was closed and drained: destroying it is quick.
     is_drained: AtomicBool,
     /// The account of closures, if the queue was asked to keep one.
@@ -56,13 +59,15 @@ pub(crate) fn lock_successors() -> PlainGuard<'static, ()> {
 impl Handle {
     pub(crate) fn new(wq: Arc<Wq>, account: Option<Arc<Account>>) -> Self {
         let (successor, nr_timers) = (Lasting::nothing(), AtomicU64::new(0));
-        let [is_destroyed, is_drained] = [(); 2].map(|()| AtomicBool::new(false));
+        let [is_destroyed, is_left_to_timers, is_drained] =
+            [(); 3].map(|()| AtomicBool::new(false));
         Self(Arc::new(Owner {
             wq,
             successor,
             nr_timers,
             is_left_to_others: false,
             is_destroyed,
+            is_left_to_timers,
             is_drained,
             account,
         }))
@@ -106,25 +111,70 @@ impl Handle {
         self.0.is_drained.store(true, Ordering::Relaxed);
     }
 
-    /// Destroys the queue now. Other handles must not be used any more, except that of armed
-    /// timers, which find the queue closed. `false`: the caller cannot wait, inside of one of the
-    /// queue's items; the queue is destroyed with its last handle.
-    pub(crate) fn destroy(&self) -> bool {
-        if is_inside(self.key) || current::in_bh() {
-            self.close(Closed::DESTROYING);
-            return false;
+    /// Destroys the queue: now, or, if the caller cannot wait, inside of one of the queue's items,
+    /// when its items are done. Other handles keep the memory of the queue, and find it closed. In
+    /// a child that has not used the queue there is nothing to take down.
+    pub(crate) fn destroy(&self) {
+        let Some(wq) = self.0.own() else { return self.note_destroyed() };
+        if !cannot_wait_for(&wq) {
+            return self.destroy_now(&wq);
         }
-        Owner::wq(&self.0).destroy();
+        wq.close(Closed::DESTROYING);
+        let this = self.clone();
+        wq.runtime.end_later(move || this.destroy_now(&wq));
+    }
+
+    fn destroy_now(&self, wq: &Wq) {
+        wq.destroy();
+        self.note_destroyed();
+    }
+
+    fn note_destroyed(&self) {
         // ORDERING: no pairing: read when the last reference is dropped, which comes after this.
         self.0.is_destroyed.store(true, Ordering::Relaxed);
-        true
+    }
+
+    /// Waits for the queue's items, if the caller can, and destroys the queue as
+    /// [`destroy`](Self::destroy) does, but not before the timers that are armed for it have
+    /// expired or were cancelled, and their items have run.
+    pub(crate) fn destroy_behind_timers(&self) {
+        if let Some(wq) = self.0.own() {
+            if !cannot_wait_for(&wq) {
+                wq.wait_until_idle();
+            }
+            if self.leave_to_timers(&wq) {
+                return;
+            }
+        }
+        self.destroy();
     }
 
     /// Drops the handle without waiting: if it is the last one, the reaper destroys the queue.
     pub(crate) fn drop_later(self) {
+        // ORDERING: no pairing: who drops the timers' handle has counted them under their lock.
+        if self.0.is_left_to_timers.load(Ordering::Relaxed) {
+            return self.end_behind_timers();
+        }
         if let Some(mut owner) = Arc::into_inner(self.0) {
             owner.is_left_to_others = true;
         }
+    }
+
+    /// No timer may be armed any more for the queue, which is to be destroyed then.
+    #[cold]
+    fn end_behind_timers(self) {
+        let Some(wq) = self.0.own() else { return };
+        // ORDERING: no pairing: the first one who sees it ends the queue.
+        if !self.0.is_left_to_timers.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        wq.runtime.end_later(move || {
+            // The items that the timers have queued may arm others.
+            wq.wait_until_idle();
+            if !self.leave_to_timers(&wq) {
+                self.destroy_now(&wq);
+            }
+        });
     }
 }
 
@@ -176,6 +226,12 @@ impl Owner {
 
     fn make_successor(&self, runtime: &'static Runtime) -> Result<Arc<Wq>, Error> {
         let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
+        // ORDERING: see `Handle::note_destroyed`.
+        if self.is_destroyed.load(Ordering::Relaxed) {
+            // As in the parent, who queues on it is refused.
+            wq.destroy();
+            return Ok(wq);
+        }
         // One that is shut has nothing to rescue.
         if wq.spec.mem_reclaim
             && !wq.closed().is_for(Closed::SHUT)
@@ -236,6 +292,11 @@ impl std::ops::Deref for Handle {
     }
 }
 
+/// Whether the caller would wait for itself, or must not wait at all.
+fn cannot_wait_for(wq: &Wq) -> bool {
+    is_inside(wq.key) || current::in_bh()
+}
+
 /// Whether the caller is one of the queue's items, or its rescuer.
 fn is_inside(key: WqKey) -> bool {
     current::current_wq() == Some(key) || reclaim::rescued_wq() == Some(key)
@@ -244,13 +305,13 @@ fn is_inside(key: WqKey) -> bool {
 impl Drop for Owner {
     fn drop(&mut self) {
         let Some(wq) = self.own() else { return };
-        // ORDERING: see `Handle::destroy`.
+        // ORDERING: see `Handle::note_destroyed`.
         if self.is_destroyed.load(Ordering::Relaxed) {
             return wq.runtime.forget_wq(wq.key);
         }
         // ORDERING: see `Handle::close_and_drain`.
         let takes_long = wq.is_going() && !self.is_drained.load(Ordering::Relaxed);
-        let must_not_wait = is_inside(wq.key) || current::in_bh() || reaper::leaves_ends();
+        let must_not_wait = cannot_wait_for(&wq) || reaper::leaves_ends();
         if self.is_left_to_others || takes_long || must_not_wait {
             // An item or a rescuer must not wait for itself, and an item of a BH queue must not
             // wait at all, nor who shuts the library down until a given time: the reaper does.

@@ -1,7 +1,7 @@
 //! The reaper: a queue that does in the place of threads that cannot wait what may take long. It
-//! destroys queues whose last handle they dropped, and lets go of items that a queue refused when
-//! their time had come: what these captured is the user's, and what its drop waits for may be
-//! anything.
+//! destroys queues that they destroyed, or whose last handle they dropped, and lets go of items
+//! that a queue refused when their time had come: what these captured is the user's, and what its
+//! drop waits for may be anything.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -19,17 +19,16 @@ const REAPER: Spec =
 
 /// The item that takes a queue down.
 #[repr(C)]
-struct TakeDown {
+struct TakeDown<F> {
     item: WorkItem,
-    wq: Arc<Wq>,
+    end: F,
 }
 
 /// Its function.
-unsafe extern "C" fn take_down(item: *mut WorkItem) {
-    // SAFETY: made by `destroy_later`, queued once, and the run's.
-    let this = unsafe { Box::from_raw(item.cast::<TakeDown>()) };
-    this.wq.destroy();
-    this.wq.runtime.forget_wq(this.wq.key);
+unsafe extern "C" fn take_down<F: FnOnce()>(item: *mut WorkItem) {
+    // SAFETY: made by `end_later`, queued once, and the run's.
+    let this = unsafe { Box::from_raw(item.cast::<TakeDown<F>>()) };
+    (this.end)();
 }
 
 /// The item that lets go of a refused one.
@@ -92,9 +91,17 @@ impl Runtime {
     }
 
     /// Takes a queue down whose last handle was dropped by one of the workers.
-    #[cold]
     pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
-        let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down), wq }));
+        self.end_later(move || {
+            wq.destroy();
+            self.forget_wq(wq.key);
+        });
+    }
+
+    /// Calls `end`, which takes a queue down and does not unwind.
+    #[cold]
+    pub(crate) fn end_later<F: FnOnce() + Send + 'static>(&'static self, end: F) {
+        let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down::<F>), end }));
         // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
         let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item.cast())) };
         // After a shutdown no queue is destroyed any more: this one stays, empty, until the process

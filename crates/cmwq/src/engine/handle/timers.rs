@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use super::{Handle, Owner};
 use crate::engine::wq::Wq;
-use crate::os::sync::{Arc, Ordering};
+use crate::os::sync::{Arc, Ordering, lock};
 
 /// A [`Handle`] whose one reference all armed timers of the queue share. Valid while the timer is
 /// counted.
@@ -38,6 +38,16 @@ impl Handle {
         let owner = Arc::as_ptr(&self.0).cast_mut();
         // SAFETY: an `Arc` is not null.
         TimersHandle(unsafe { NonNull::new_unchecked(owner) })
+    }
+
+    /// Whether timers are armed for the queue, which ends behind them then: who drops their handle
+    /// [sees to it](Handle::drop_later). `wq`: the queue of this process.
+    pub(super) fn leave_to_timers(&self, wq: &Wq) -> bool {
+        // Who counts the last one later sees under the lock that he is to end the queue.
+        let _timers = lock(&wq.runtime.service.timers);
+        let is_left = self.0.nr_timers.load(Ordering::Relaxed) != 0;
+        self.0.is_left_to_timers.store(is_left, Ordering::Relaxed);
+        is_left
     }
 
     /// How many timers are armed.
