@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_uint};
+use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::Mutex;
 
 use cmwq::raw;
 use cmwq::{Builder, Workqueue};
 
+use crate::fork::Lock;
 use crate::handle::{Queue, workqueue_struct};
 use crate::once::{self, Once};
 use crate::queueing::c_functions;
@@ -32,7 +33,8 @@ type Set = fn(Builder) -> Builder;
 /// LIMIT: so many destroyed queues are remembered, a few hundred bytes each, so that queueing on
 /// one is refused and said instead of being undefined.
 const REMEMBERED: usize = 64;
-static DESTROYED: Mutex<VecDeque<Workqueue>> = Mutex::new(VecDeque::new());
+pub(crate) static DESTROYED: Lock<Destroyed> = Lock::new(VecDeque::new());
+pub(crate) type Destroyed = VecDeque<Workqueue>;
 
 /// Says once of each queue, by its name, what is wrong with its flags. KERNEL: `WARN_ONCE`.
 fn say_once(said: &Once, name: &str, text: impl FnOnce() -> String) {
@@ -100,7 +102,8 @@ pub(crate) unsafe fn end(
     }
     let Some(raw) = NonNull::new(wq) else { return face::say_null(here, "workqueue") };
     let remains = destroy(raw.cast());
-    let Ok(mut destroyed) = DESTROYED.lock() else { return };
+    // One that a handler of a fork destroys stays.
+    let Some(mut destroyed) = DESTROYED.lock() else { return mem::forget(remains) };
     destroyed.push_back(remains);
     let oldest = if destroyed.len() > REMEMBERED { destroyed.pop_front() } else { None };
     drop(destroyed);

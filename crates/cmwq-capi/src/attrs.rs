@@ -3,11 +3,13 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::mem::offset_of;
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cmwq::raw;
-use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Sched};
+use cmwq::{AffinityScope, Attrs, CpuSet, Error, ErrorKind, Sched};
 
+use crate::face;
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 
@@ -106,9 +108,22 @@ impl CpuMask {
 /// The CPUs of unbound queues before housekeeping took some away.
 static REQUESTED: OnceLock<CpuSet> = OnceLock::new();
 
+fn requested() -> Result<&'static CpuSet, Error> {
+    if let Some(requested) = REQUESTED.get() {
+        return Ok(requested);
+    }
+    // Not inside of the cell: a child that is forked meanwhile would find it being initialised for
+    // ever. Whoever changes the mask has filled the cell before.
+    let now = cmwq::unbound_cpumask()?;
+    Ok(REQUESTED.get_or_init(|| now))
+}
+
 /// Unbound queues use those of the requested CPUs that are wanted; all, if that are none.
-fn confine(is_wanted: impl Fn(u32) -> bool) -> c_int {
-    let requested = REQUESTED.get_or_init(|| cmwq::unbound_cpumask().unwrap_or_default());
+fn confine(here: &str, is_wanted: impl Fn(u32) -> bool) -> c_int {
+    let requested = match requested() {
+        Ok(requested) => requested,
+        Err(error) => return face::refuse(here, &error),
+    };
     let wanted: CpuSet = requested.iter().filter(|&cpu| is_wanted(cpu)).collect();
     let cpus = if wanted.is_empty() { requested } else { &wanted };
     match cmwq::set_unbound_cpumask(cpus) {
@@ -176,16 +191,16 @@ c_functions! {
     }
 
     /// Of the CPUs that unbound queues were to use when this was called first, they use those in
-    /// `hk` from now on; all of them if that leaves none: 0, or `-EINVAL`.
+    /// `hk` from now on; all of them if that leaves none: 0, `-EINVAL`, or `-ENOMEM`.
     fn workqueue_unbound_housekeeping_update(hk: *const CpuMask) -> c_int {
         // SAFETY: passed on to the caller.
-        unsafe { hk.as_ref() }.map_or(-libc::EINVAL, |hk| confine(|cpu| hk.has(cpu)))
+        unsafe { hk.as_ref() }.map_or(-libc::EINVAL, |hk| confine(HERE, |cpu| hk.has(cpu)))
     }
 
     /// As `workqueue_unbound_housekeeping_update`, by the CPUs that they are not to use.
     fn workqueue_unbound_exclude_cpumask(exclude: *const CpuMask) -> c_int {
         // SAFETY: passed on to the caller.
-        unsafe { exclude.as_ref() }.map_or(-libc::EINVAL, |not| confine(|cpu| !not.has(cpu)))
+        unsafe { exclude.as_ref() }.map_or(-libc::EINVAL, |not| confine(HERE, |cpu| !not.has(cpu)))
     }
 
     /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM` or `-ENOMEM`.
@@ -201,8 +216,11 @@ c_functions! {
         let Err(error) = wq.apply_attrs(&attrs) else { return 0 };
         if error.kind() == ErrorKind::PermissionDenied {
             // Whoever goes on without asks for each of his queues.
-            static SAID: Once = Once::new();
-            SAID.call_once(|| raw::say(error.to_string()));
+            static SAID: AtomicBool = AtomicBool::new(false);
+            // ORDERING: no pairing: it only limits how often a message is printed.
+            if !SAID.swap(true, Ordering::Relaxed) {
+                raw::say(error.to_string());
+            }
             return -libc::EPERM;
         }
         raw::say(error.to_string());

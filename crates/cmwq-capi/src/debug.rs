@@ -8,6 +8,8 @@
 
 mod objects;
 
+pub(crate) use objects::{OBJECTS, Objects};
+
 use std::ffi::{c_int, c_void};
 
 use cmwq::raw::{self, WorkFn, WorkItem};

@@ -14,6 +14,7 @@ mod debug;
 mod delay;
 mod devres;
 mod face;
+mod fork;
 mod handle;
 mod hooks;
 mod item;

@@ -67,7 +67,7 @@ c_functions! {
         let level = prefix.strip_prefix('\u{1}').map_or(prefix.as_str(), |rest| {
             rest.trim_start_matches(|c: char| c.is_ascii_digit())
         });
-        eprint_line(&format!("{level}{info}"));
+        raw::print(&format!("{level}{info}\n"));
     }
 
     /// The name of a worker's thread in full, `kworker/0:1+queue`, as far as `size` bytes hold it;
@@ -84,10 +84,4 @@ c_functions! {
     fn wq_worker_last_func(task: Task) -> *const c_void {
         raw::last_func(tid(task)).map_or(ptr::null(), ptr::without_provenance)
     }
-}
-
-fn eprint_line(line: &str) {
-    use std::io::Write;
-    // Nothing can be done about a closed standard error.
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -425,7 +425,8 @@ int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_at
 int workqueue_sysfs_register(struct workqueue_struct *wq);
 /*
  * Unbound queues use, of the CPUs that they were to use when this was called first, those in `hk`; all of them, if
- * that leaves none. Also -EINVAL, for CPUs that the process does not have.
+ * that leaves none. Also -EINVAL, for CPUs that the process does not have, and -ENOMEM, if no thread is available for the
+ * first use of the library.
  */
 int workqueue_unbound_housekeeping_update(const struct CMWQ_CPUMASK *hk);
 /* The same, by those that they are not to use: what the kernel had before. */

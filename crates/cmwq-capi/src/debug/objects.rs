@@ -11,20 +11,21 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use cmwq::raw::{self, Any, RawDelayed, Whereabouts, WorkItem};
 
+use crate::fork::Lock;
 use crate::item::{func, is_fresh, work};
 
 /// What is known of an item, by its address.
 #[derive(Clone, Copy)]
-struct Object {
+pub(crate) struct Object {
     is_on_stack: bool,
     is_rcu: bool,
 }
 
-static OBJECTS: Mutex<BTreeMap<usize, Object>> = Mutex::new(BTreeMap::new());
+pub(crate) static OBJECTS: Lock<Objects> = Lock::new(BTreeMap::new());
+pub(crate) type Objects = BTreeMap<usize, Object>;
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -65,15 +66,16 @@ fn once<R>(otherwise: R, what: impl FnOnce() -> R) -> R {
     result
 }
 
-fn objects<R>(what: impl FnOnce(&mut BTreeMap<usize, Object>) -> R) -> R {
-    what(&mut OBJECTS.lock().unwrap_or_else(PoisonError::into_inner))
+/// `None`: in the middle of a fork nothing is looked up.
+fn objects<R>(what: impl FnOnce(&mut Objects) -> R) -> Option<R> {
+    OBJECTS.lock().map(|mut known| what(&mut known))
 }
 
 /// The memory is about to become an item, and is then known.
 #[cold]
 pub(super) fn init(item: *mut WorkItem, is_on_stack: bool, is_rcu: bool) {
     once((), || {
-        if objects(|known| known.contains_key(&item.addr())) {
+        if objects(|known| known.contains_key(&item.addr())) == Some(true) {
             end_of(item, "it is initialised again");
         }
         objects(|known| known.insert(item.addr(), Object { is_on_stack, is_rcu }));
@@ -84,7 +86,7 @@ pub(super) fn init(item: *mut WorkItem, is_on_stack: bool, is_rcu: bool) {
 #[cold]
 pub(super) fn may_be_queued(item: *mut WorkItem) -> bool {
     once(true, || {
-        if objects(|known| known.contains_key(&item.addr())) {
+        if objects(|known| known.contains_key(&item.addr())) != Some(false) {
             return true;
         }
         // SAFETY: valid, and its function is there: our caller has looked.
@@ -107,9 +109,8 @@ pub(super) fn may_be_queued(item: *mut WorkItem) -> bool {
 pub(super) fn end(address: usize, size: usize, why: &str) {
     let last = address.saturating_add(size.max(1) - 1);
     once((), || {
-        let within =
-            |known: &mut BTreeMap<_, _>| known.range(address..=last).next().map(|(&at, _)| at);
-        while let Some(at) = objects(within) {
+        let within = |known: &mut Objects| known.range(address..=last).next().map(|(&at, _)| at);
+        while let Some(at) = objects(within).flatten() {
             end_of(std::ptr::with_exposed_provenance_mut(at), why);
             objects(|known| known.remove(&at));
         }
@@ -118,7 +119,9 @@ pub(super) fn end(address: usize, size: usize, why: &str) {
 
 /// Says it if the item is queued or armed, and takes it back.
 fn end_of(item: *mut WorkItem, why: &str) {
-    let Some(object) = objects(|known| known.get(&item.addr()).copied()) else { return };
+    let Some(object) = objects(|known| known.get(&item.addr()).copied()).flatten() else {
+        return;
+    };
     // SAFETY: it is known, so its memory held an item, and can be read still.
     let this = unsafe { work(item) };
     if !raw::is_pending(this) {

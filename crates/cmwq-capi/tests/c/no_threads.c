@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "check.h"
 
+static const struct cpumask none;
 static int has_threads;
 static int runs;
 
@@ -65,6 +66,8 @@ static void without(void)
 	CHECK(schedule_on_each_cpu(count_run) == -ENOMEM);
 	CHECK(work_on_cpu(0, answer, &one) == -ENOMEM);
 	CHECK(workqueue_online_cpu(0) == -ENOMEM);
+	CHECK(workqueue_unbound_exclude_cpumask(&none) == -ENOMEM);
+	CHECK(workqueue_unbound_housekeeping_update(&none) == -ENOMEM);
 	workqueue_init();
 	freeze_workqueues_begin();
 	CHECK(!freeze_workqueues_busy());
@@ -88,6 +91,8 @@ static void with(struct workqueue_struct *own)
 	CHECK(load(&runs) == 1);
 	CHECK(work_on_cpu(0, answer, &one) == 1);
 	CHECK(schedule_on_each_cpu(count_run) == 0 && load(&runs) > 1);
+	/* Without any CPU less, which is not none at all. */
+	CHECK(workqueue_unbound_exclude_cpumask(&none) == 0);
 	if (own) {
 		CHECK(queue_work(own, &item));
 		flush_workqueue(own);

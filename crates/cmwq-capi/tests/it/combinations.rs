@@ -43,6 +43,13 @@ fn children_use_queues() {
     passes(&mut Command::new(program));
 }
 
+/// Whatever lock of the library's another thread had during the fork.
+#[test]
+fn children_of_threads_that_are_inside_of_the_library() {
+    let Some(program) = program("fork_locks", &source("fork_locks.c"), &[]) else { return };
+    passes(Command::new(program).env("CMWQ_DEBUG", "objects"));
+}
+
 #[test]
 fn preloaded_into_a_program_that_knows_nothing_of_it() {
     let Some(mut cc) = compiler("cc") else { return };

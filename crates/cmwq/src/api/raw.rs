@@ -53,6 +53,7 @@ use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{self, Claimed};
 use crate::engine::wq::Queueing;
 use crate::os::notice;
+use crate::os::sense::stderr;
 use crate::record::symbol;
 
 /// `WORK_CPU_UNBOUND`.
@@ -512,4 +513,9 @@ pub fn die(text: &str) -> ! {
 pub fn say(text: String) {
     watch_forks();
     notice::always(text);
+}
+
+/// Writes `text` to standard error as it is.
+pub fn print(text: &str) {
+    stderr::write(text);
 }
