@@ -203,7 +203,7 @@ c_functions! {
         unsafe { exclude.as_ref() }.map_or(-libc::EINVAL, |not| confine(HERE, |cpu| !not.has(cpu)))
     }
 
-    /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM` or `-ENOMEM`.
+    /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM`, `-ENODEV` or `-ENOMEM`.
     fn apply_workqueue_attrs(wq: *mut workqueue_struct, attrs: *const workqueue_attrs) -> c_int {
         // SAFETY: passed on to the caller.
         let (wq, attrs) =

@@ -9,8 +9,10 @@
 use std::ffi::c_int;
 use std::fmt::Display;
 
+use cmwq::Error;
 use cmwq::raw;
-use cmwq::{Error, ErrorKind};
+
+use crate::handle;
 
 /// Ends the process when it is dropped; forgotten where the function returns.
 pub(crate) struct Face(pub(crate) &'static str);
@@ -43,11 +45,7 @@ pub(crate) fn say_refused(here: &str, why: impl Display) {
 /// The same, of a queue that cannot be made; the answer.
 #[cold]
 pub(crate) fn refuse(here: &str, why: &Error) -> c_int {
-    say_refused(here, why);
-    match why.kind() {
-        ErrorKind::Unavailable => -libc::ENODEV,
-        _ => -libc::ENOMEM,
-    }
+    handle::cannot_be_made(here, why).errno()
 }
 
 /// Whether the pointer is not null. If it is, that is said.

@@ -5,7 +5,7 @@
 use std::ptr::NonNull;
 
 use cmwq::raw::{self, Borrowed};
-use cmwq::{Error, Workqueue};
+use cmwq::{Error, ErrorKind, Workqueue};
 
 use crate::face;
 use crate::system;
@@ -26,6 +26,8 @@ pub(crate) enum Queue {
 pub(crate) enum NoQueue {
     Null,
     NoThread,
+    /// It was not made before the library was shut down.
+    Shut,
 }
 
 impl NoQueue {
@@ -34,6 +36,7 @@ impl NoQueue {
         match self {
             Self::Null => -libc::EINVAL,
             Self::NoThread => -libc::ENOMEM,
+            Self::Shut => -libc::ENODEV,
         }
     }
 }
@@ -65,7 +68,7 @@ impl Queue {
             // SAFETY: the caller's promise; what is not the system's comes from `into_raw`.
             Ok(Self::Own(unsafe { Borrowed::new(raw.cast()) }))
         };
-        found.and_then(Self::ready).map_err(|error| no_thread(here, &error))
+        found.and_then(Self::ready).map_err(|error| cannot_be_made(here, &error))
     }
 
     /// A queue of the program's own that is there, without a word if it is none.
@@ -87,10 +90,14 @@ impl Queue {
     }
 }
 
+/// Says it, too.
 #[cold]
-fn no_thread(here: &str, error: &Error) -> NoQueue {
+pub(crate) fn cannot_be_made(here: &str, error: &Error) -> NoQueue {
     face::say_refused(here, error);
-    NoQueue::NoThread
+    match error.kind() {
+        ErrorKind::Unavailable => NoQueue::Shut,
+        _ => NoQueue::NoThread,
+    }
 }
 
 impl std::ops::Deref for Queue {

@@ -10,7 +10,7 @@ use cmwq::{JoinHandle, Workqueue};
 
 use crate::alloc::{self, MANAGED, cmwq_alloc_workqueue};
 use crate::face;
-use crate::handle::{Queue, workqueue_struct};
+use crate::handle::{self, NoQueue, Queue, workqueue_struct};
 use crate::queueing::c_functions;
 use crate::waiting::__flush_workqueue;
 
@@ -43,12 +43,18 @@ impl std::ops::Deref for Given {
 /// # Safety
 /// `wq` must be null, or a queue that was not destroyed.
 unsafe fn queue(here: &str, wq: *mut workqueue_struct) -> Result<Given, c_int> {
-    if wq.is_null() {
+    let given = if wq.is_null() {
         let ready = system::managed().and_then(|wq| raw::make_ready(wq).map(|()| wq));
-        return ready.map(Given::Shared).map_err(|error| face::refuse(here, &error));
-    }
-    // SAFETY: passed on to the caller.
-    unsafe { Queue::find(here, wq) }.map(Given::Own).map_err(|none| none.errno())
+        ready.map(Given::Shared).map_err(|error| handle::cannot_be_made(here, &error))
+    } else {
+        // SAFETY: passed on to the caller.
+        unsafe { Queue::find(here, wq) }.map(Given::Own)
+    };
+    given.map_err(|none| match none {
+        // As of a queue that was made before.
+        NoQueue::Shut => -libc::ESHUTDOWN,
+        _ => none.errno(),
+    })
 }
 
 /// Queues a call; the answer if it cannot be.
@@ -105,10 +111,14 @@ fn for_each(count: usize, ahead: usize, queue: impl Fn(usize) -> Option<JoinHand
         if queued.len() >= ahead {
             answer = wait(queued.pop_front(), answer);
         }
-        if answer == 0 {
-            match queue(index) {
-                Some(handle) => queued.push_back(handle),
-                None => answer = -libc::ESHUTDOWN,
+        if answer != 0 {
+            break;
+        }
+        match queue(index) {
+            Some(handle) => queued.push_back(handle),
+            None => {
+                answer = -libc::ESHUTDOWN;
+                break;
             }
         }
     }

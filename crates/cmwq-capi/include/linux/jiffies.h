@@ -64,19 +64,20 @@ static inline unsigned long usecs_to_jiffies(unsigned int us)
 	return cmwq_to_jiffies(us, 1000000);
 }
 
-static inline unsigned long nsecs_to_jiffies(unsigned long ns)
-{
-	return ns / (1000000000UL / CMWQ_HZ);
-}
-
 static inline unsigned long long nsecs_to_jiffies64(unsigned long long ns)
 {
-	return nsecs_to_jiffies((unsigned long)ns);
+	return ns / 1000000000 * CMWQ_HZ + ns % 1000000000 * CMWQ_HZ / 1000000000;
 }
 
+static inline unsigned long nsecs_to_jiffies(unsigned long long ns)
+{
+	return (unsigned long)nsecs_to_jiffies64(ns);
+}
+
+/* Part of a millisecond counts as one. */
 static inline unsigned int jiffies_to_msecs(unsigned long ticks)
 {
-	return (unsigned int)cmwq_of_jiffies(ticks, 1000);
+	return (unsigned int)(ticks / CMWQ_HZ * 1000 + (ticks % CMWQ_HZ * 1000 + CMWQ_HZ - 1) / CMWQ_HZ);
 }
 
 static inline unsigned int jiffies_to_usecs(unsigned long ticks)

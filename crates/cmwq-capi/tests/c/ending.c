@@ -191,6 +191,18 @@ static void jobs(struct workqueue_struct *wq)
 		CHECK(cmwq_job_cancel(job) == 0);
 }
 
+/* Queues that are made at their first use, which may be this one. */
+static void shared_queues(void)
+{
+	int refused = when == OPEN ? 0 : -ESHUTDOWN;
+	struct cmwq_job *job = cmwq_start(NULL, count_call, NULL);
+
+	CHECK((job != NULL) == (when == OPEN) && (!job || cmwq_job_wait(job) == 0));
+	CHECK(cmwq_queue(NULL, not_counted, NULL) == refused && cmwq_queue(system_long_wq, not_counted, NULL) == refused);
+	CHECK(cmwq_queue_delayed(NULL, not_counted, NULL, 1) == refused);
+	RUNS_IF_OPEN(5, CHECK(cmwq_for_each(NULL, 5, 2, count_index, NULL) == refused));
+}
+
 static void queue(struct workqueue_struct *wq)
 {
 	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
@@ -326,6 +338,7 @@ static void everything(enum when now)
 		queue(queues[i]);
 	}
 	timers();
+	shared_queues();
 	system_queues();
 	process();
 }

@@ -172,6 +172,12 @@ static void jiffy(void)
 	CHECK(jiffies_to_msecs(HZ) == 1000 && jiffies_to_usecs(HZ) == 1000000 && jiffies_to_nsecs(HZ) == 1000000000ULL);
 	CHECK(jiffies_to_nsecs(3600UL * HZ) == 3600000000000ULL && jiffies64_to_msecs(HZ / 2) == 1000ULL * (HZ / 2) / HZ);
 	CHECK(nsecs_to_jiffies64(1000000000ULL) == HZ && jiffies64_to_nsecs(HZ) == 1000000000ULL);
+	/* Part of a millisecond counts as one. */
+	CHECK(jiffies_to_msecs(1) == (1000 + HZ - 1) / HZ && jiffies_to_msecs(HZ + 1) == 1000 + jiffies_to_msecs(1));
+	CHECK(jiffies_to_msecs(0) == 0 && jiffies_to_msecs(HZ - 1) == (1000 * (HZ - 1) + HZ - 1) / HZ);
+	CHECK(nsecs_to_jiffies(999999999) == HZ - 1 && nsecs_to_jiffies64(3600000000000ULL) == 3600ULL * HZ);
+	CHECK(nsecs_to_jiffies64(3599999999999ULL) == 3600ULL * HZ - 1);
+	CHECK(nsecs_to_jiffies64(~0ULL) == 18446744073ULL * HZ + 709551615ULL * HZ / 1000000000);
 	/* Across the end. */
 	CHECK(time_after(1UL, ~0UL) && time_before(~0UL, 1UL) && time_after_eq(~0UL, ~0UL));
 	CHECK(time_in_range(~0UL, ~0UL - 1, 1UL) && time_in_range(1UL, ~0UL, 1UL) && !time_in_range(2UL, ~0UL, 1UL));

@@ -101,6 +101,8 @@ int main(void)
 	struct object object = { .number = 7 };
 	pthread_t thread, flusher_thread;
 
+	/* Nothing has asked for a grace period so far. */
+	cmwq_rcu_barrier();
 	CHECK(cmwq_set_rcu(own_call_rcu, own_rcu_barrier) == 0);
 	CHECK(cmwq_set_rcu(own_call_rcu, own_rcu_barrier) < 0);
 	wq = alloc_workqueue("rcu", WQ_UNBOUND, 0);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <cmwq/simple.h>
 #include "check.h"
 
@@ -123,7 +124,9 @@ int main(void)
 	while (cmwq_queue(wq, nothing, NULL) == 0)
 		sched_yield();
 	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL);
-	CHECK(cmwq_for_each(wq, 3, 0, square, squares) == -ESHUTDOWN);
+	/* Not after all indices there are. */
+	alarm(60);
+	CHECK(cmwq_for_each(wq, (size_t)-1, 0, square, squares) == -ESHUTDOWN);
 	CHECK(cmwq_queue_delayed(wq, add, &one, 1) == -ESHUTDOWN && sum == 204);
 	return 0;
 }

@@ -299,6 +299,14 @@ fn sets_of_a_program_with_another_nr_cpus() {
     check_as("numbers_nr_cpus", "numbers", &["-DNR_CPUS=4"]);
 }
 
+/// A second has no whole number of milliseconds for each tick, or of nanoseconds.
+#[test]
+fn jiffies_of_a_program_with_another_hz() {
+    for hz in ["300", "1024", "2000"] {
+        check_as(&format!("numbers_{hz}"), "numbers", &[&format!("-DCMWQ_HZ={hz}")]);
+    }
+}
+
 #[test]
 fn functions_with_an_argument() {
     check_dialects("simple");

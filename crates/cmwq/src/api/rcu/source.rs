@@ -122,7 +122,7 @@ pub fn set_grace_periods(source: &'static dyn GracePeriods) -> Result<(), Error>
     })
 }
 
-/// What the program has set, if anything.
+/// The source, if the program has set one or one was found for an item.
 pub(crate) fn given() -> Option<&'static dyn GracePeriods> {
     SOURCE.get().copied().flatten()
 }
@@ -185,9 +185,10 @@ unsafe extern "C" fn is_over(head: *mut RcuHead) {
     unsafe { readers::wait_for_readers(RcuItem::of_head(head).cast(), RcuItem::go) };
 }
 
-/// Waits until all items whose grace period had begun are queued.
+/// Waits until all items whose grace period had begun are queued. Decides nothing: who has queued
+/// one has found its source, and the program may still set one if nobody has.
 pub(crate) fn barrier() {
-    if let Some(source) = source() {
+    if let Some(source) = given() {
         crate::engine::current::blocking(|| source.rcu_barrier());
     }
     readers::barrier();
