@@ -252,6 +252,23 @@ impl Wheel {
         unsafe { self.link(timer, expires) << TICK_SHIFT }
     }
 
+    /// As [`arm`](Self::arm), of a timer that may be armed: then it is all along, also for who looks
+    /// without the lock. KERNEL: `detach_timer` without `clear_pending` — same.
+    ///
+    /// # Safety
+    /// As for `arm`; if it is armed, then on this wheel.
+    pub unsafe fn arm_anew(&mut self, timer: NonNull<Timer>, at: Nanos) -> Nanos {
+        // SAFETY: valid; linked only on this wheel; and the caller's promise.
+        unsafe {
+            if self.is_armed(timer) {
+                list::take_off(Timer::node(timer));
+                self.len -= 1;
+                self.has_left((*timer.as_ptr()).slot);
+            }
+            self.arm(timer, at)
+        }
+    }
+
     /// Disarms a timer. `false`: it was not armed (never, or returned by [`expire`](Self::expire)
     /// already).
     ///
@@ -511,7 +528,8 @@ impl Wheel {
             moved += 1;
             // SAFETY: linked on a list of this wheel, hence a member of a timer.
             unsafe {
-                list::unlink(node);
+                // C looks whether it is armed, without the lock.
+                list::take_off(node);
                 let timer = Timer::of_node(node);
                 self.link(timer, (*timer.as_ptr()).expires);
             }

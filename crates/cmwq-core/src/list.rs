@@ -100,6 +100,21 @@ pub unsafe fn is_linked(node: Node) -> bool {
 /// `node` must be linked on a list that the caller has *(locked)*.
 #[inline]
 pub unsafe fn unlink(node: Node) {
+    // SAFETY: passed on to the caller; its own, once it is on no list.
+    unsafe {
+        take_off(node);
+        // `next` alone says that it is on no list.
+        (*node.as_ptr()).next = ptr::null_mut();
+    }
+}
+
+/// As [`unlink`], of a node that is linked again before the lock is given back: who looks at it
+/// without the lock finds it linked all along.
+///
+/// # Safety
+/// As for [`unlink`]; it must be linked next.
+#[inline]
+pub(crate) unsafe fn take_off(node: Node) {
     let node = node.as_ptr();
     // SAFETY: (ring) makes both neighbours valid nodes, (locked) makes the writes exclusive.
     unsafe {
@@ -107,8 +122,6 @@ pub unsafe fn unlink(node: Node) {
         debug_assert!((*next).prev == node && (*prev).next == node, "broken list");
         (*next).prev = prev;
         (*prev).next = next;
-        // `next` alone says that it is on no list.
-        (*node).next = ptr::null_mut();
     }
 }
 

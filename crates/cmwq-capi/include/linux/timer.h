@@ -76,7 +76,10 @@ static inline void cmwq_set_timer(struct timer_list *timer, void (*function)(str
 
 /* ---- arming */
 
-/* Whether it is armed, as of now. */
+/*
+ * Whether it is armed, as of now. In a forked child one that the parent had armed is not, but this says so only when another
+ * function was given it there.
+ */
 static inline bool timer_pending(const struct timer_list *timer)
 {
 	const void *next = __atomic_load_n(&timer->cmwq_entry.next, __ATOMIC_RELAXED);

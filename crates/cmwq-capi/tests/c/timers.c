@@ -223,6 +223,51 @@ static void of_items(void)
 	CHECK(!timer_pending(&dwork.timer));
 }
 
+/* It is armed all along, also while it is armed anew and while time comes nearer. */
+#define SEEN 2000
+static struct object seen[SEEN];
+static int is_over, nr_lost, is_looking;
+
+static void *look(void *until)
+{
+	while (!load(&is_over) && time_before(jiffies, *(unsigned long *)until))
+		for (int i = 0; i < SEEN; i++) {
+			bool is_lost = !timer_pending(&seen[i].timer);
+
+			nr_lost += is_lost && time_before(jiffies, *(unsigned long *)until);
+			count(&is_looking);
+		}
+	return NULL;
+}
+
+static void pending_all_along(void)
+{
+	unsigned long end = jiffies + 1000 * HZ;
+	pthread_t looker;
+
+	for (int i = 0; i < SEEN; i++) {
+		timer_setup(&seen[i].timer, count_run, 0);
+		mod_timer(&seen[i].timer, end + 1);
+	}
+	CHECK(pthread_create(&looker, NULL, look, &end) == 0);
+	AWAIT(load(&is_looking));
+	for (int i = 0; i < 200000; i++)
+		CHECK(mod_timer(&seen[i % SEEN].timer, end + i % 1000) == 1);
+	count(&is_over);
+	CHECK(pthread_join(looker, NULL) == 0 && nr_lost == 0);
+
+	is_over = 0;
+	for (int round = 0; round < 10; round++) {
+		end = jiffies + HZ / 10;
+		for (int i = 0; i < SEEN; i++)
+			mod_timer(&seen[i].timer, end);
+		CHECK(pthread_create(&looker, NULL, look, &end) == 0);
+		CHECK(pthread_join(looker, NULL) == 0 && nr_lost == 0);
+	}
+	for (int i = 0; i < SEEN; i++)
+		timer_delete_sync(&seen[i].timer);
+}
+
 int main(void)
 {
 	INIT_WORK(&work, count_work);
@@ -231,6 +276,7 @@ int main(void)
 	many();
 	never();
 	of_items();
+	pending_all_along();
 	declared.expires = jiffies + 1;
 	add_timer(&declared);
 	AWAIT(load(&deleted_inside) == 1);

@@ -35,6 +35,13 @@ impl Timers {
         self.due.insert((at.min(Wheel::LATEST).div_ceil(TICK_NS), timer));
     }
 
+    fn arm_anew(&mut self, timer: usize, at: Nanos) {
+        self.due.retain(|&(_, t)| t != timer);
+        // SAFETY: boxed until the end.
+        unsafe { self.wheel.arm_anew(self.timers[timer], at) };
+        self.due.insert((at.min(Wheel::LATEST).div_ceil(TICK_NS), timer));
+    }
+
     fn cancel(&mut self, timer: usize) -> bool {
         self.due.retain(|&(_, t)| t != timer);
         // SAFETY: boxed until the end.
@@ -116,6 +123,7 @@ fn random_history(rng: &mut Rng, start: Nanos) {
             0..=4 if !armed => t.arm(timer, t.now.saturating_add(span(rng, 64))),
             0..=1 => assert!(t.cancel(timer)),
             2 if !armed => assert!(!t.cancel(timer)),
+            2 | 4 => t.arm_anew(timer, t.now.saturating_add(span(rng, 64))),
             3 => {
                 // A little before the next timer is due.
                 let next = t.due.first().map_or(t.now, |&(tick, _)| tick.saturating_mul(TICK_NS));

@@ -196,10 +196,9 @@ impl BareTimers {
             }
             _ => {}
         }
-        // SAFETY: valid; disarmed before it is armed; and the caller's promise.
+        // SAFETY: valid; if it is armed, on this wheel; and the caller's promise.
         unsafe {
-            let _ = state.timers.cancel(place);
-            let _ = state.timers.arm(place, at, clock::now());
+            state.timers.arm_anew(place, at, clock::now());
             *timer.as_ref().expires.get() = when.jiffies;
         }
         if state.wq.is_none() {

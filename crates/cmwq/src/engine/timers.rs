@@ -63,6 +63,22 @@ impl Timers {
         unsafe { wheel.arm(timer, at) };
     }
 
+    /// Arms a timer that may be armed, which it is all along then.
+    ///
+    /// # Safety
+    /// As for [`Wheel::arm_anew`].
+    #[cfg(not(cmwq_loom))]
+    pub(crate) unsafe fn arm_anew(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) {
+        let tag = self.tag;
+        // SAFETY: valid by the caller's promise.
+        let wheel = match unsafe { timer.as_ref() }.is_deferrable() {
+            true => self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag)),
+            false => &mut self.prompt,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { wheel.arm_anew(timer, at) };
+    }
+
     /// Disarms a timer; `false`: it was not armed.
     ///
     /// # Safety
