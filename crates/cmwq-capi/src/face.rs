@@ -3,8 +3,9 @@
 //!
 //! A null pointer, or a queue that cannot be made because no thread can be had, is logged in one
 //! line that begins with the function's name, and nothing is done; the answer is the one that the
-//! interface has for "no". What unwinds all the same is a bug of the library's, or a function of
-//! the program's that does not return: one line, and the end.
+//! interface has for "no". What unwinds all the same is a bug of the library's, a function of the
+//! program's that does not return, or the end of a thread that was cancelled: one line, and the
+//! end.
 
 use std::ffi::c_int;
 use std::fmt::Display;
@@ -23,7 +24,8 @@ impl Drop for Face {
         let what = if std::thread::panicking() {
             "the library panicked, which is a bug of it (see above)"
         } else {
-            "a function of the program's ended its thread or let an exception out"
+            "a function of the program's ended its thread or let an exception out, or the thread \
+             was cancelled"
         };
         raw::die(&format!("{}: {what}; the process ends", self.0));
     }

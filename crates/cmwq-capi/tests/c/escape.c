@@ -46,12 +46,26 @@ long leave_call(void *arg)
 
 static DECLARE_WORK(item, leave);
 
+/* What the library has to say is written by a call that heeds it. */
+static void *cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	destroy_workqueue(system_percpu_wq);
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
 	struct workqueue_struct *wq;
 
 	CHECK(argc == 3);
 	how = argv[1];
+	if (!strcmp(argv[2], "thread")) {
+		pthread_t thread;
+
+		CHECK(pthread_create(&thread, NULL, cancelled, NULL) == 0);
+		return pthread_join(thread, NULL);
+	}
 	if (!strcmp(argv[2], "call"))
 		return (int)work_on_cpu(0, leave_call, NULL);
 	wq = !strcmp(argv[2], "bh") ? alloc_workqueue("line", WQ_BH, 0) :

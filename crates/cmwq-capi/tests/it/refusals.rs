@@ -166,6 +166,17 @@ fn a_function_that_is_cancelled_ends_the_process_with_a_word() {
     check_escape("cc", "cancel");
 }
 
+/// Of the calls in which it may be some are cancellation points.
+#[test]
+fn a_thread_that_is_cancelled_inside_of_a_call_ends_the_process_with_a_word() {
+    let Some(output) = escape("cc", &[], "cancel", "thread") else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+    let line = "cmwq: destroy_workqueue: a function of the program's ended its thread or let an \
+                exception out, or the thread was cancelled; the process ends";
+    assert_eq!(said.lines().last(), Some(line), "{said}");
+}
+
 #[test]
 fn an_exception_that_leaves_a_function_ends_the_process_with_a_word() {
     check_escape("c++", "throw");
