@@ -252,8 +252,8 @@ impl Wheel {
         unsafe { self.link(timer, expires) << TICK_SHIFT }
     }
 
-    /// As [`arm`](Self::arm), of a timer that may be armed: then it is all along, also for who looks
-    /// without the lock. KERNEL: `detach_timer` without `clear_pending` — same.
+    /// As [`arm`](Self::arm), of a timer that may be armed: then it is all along, also for those
+    /// who look without the lock. KERNEL: `detach_timer` without `clear_pending` — same.
     ///
     /// # Safety
     /// As for `arm`; if it is armed, then on this wheel.

@@ -69,7 +69,7 @@ static inline unsigned long long nsecs_to_jiffies64(unsigned long long ns)
 	return ns / 1000000000 * CMWQ_HZ + ns % 1000000000 * CMWQ_HZ / 1000000000;
 }
 
-static inline unsigned long nsecs_to_jiffies(unsigned long long ns)
+static inline unsigned long nsecs_to_jiffies(unsigned long ns)
 {
 	return (unsigned long)nsecs_to_jiffies64(ns);
 }

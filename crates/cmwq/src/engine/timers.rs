@@ -63,22 +63,6 @@ impl Timers {
         unsafe { wheel.arm(timer, at) };
     }
 
-    /// Arms a timer that may be armed, which it is all along then.
-    ///
-    /// # Safety
-    /// As for [`Wheel::arm_anew`].
-    #[cfg(not(cmwq_loom))]
-    pub(crate) unsafe fn arm_anew(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) {
-        let tag = self.tag;
-        // SAFETY: valid by the caller's promise.
-        let wheel = match unsafe { timer.as_ref() }.is_deferrable() {
-            true => self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag)),
-            false => &mut self.prompt,
-        };
-        // SAFETY: passed on to the caller.
-        unsafe { wheel.arm_anew(timer, at) };
-    }
-
     /// Disarms a timer; `false`: it was not armed.
     ///
     /// # Safety
@@ -90,22 +74,6 @@ impl Timers {
         let wheel = if is_deferrable { self.deferrable.as_mut() } else { Some(&mut self.prompt) };
         // SAFETY: passed on to the caller.
         wheel.is_some_and(|wheel| unsafe { wheel.cancel(timer) })
-    }
-
-    /// Whether a timer is armed.
-    ///
-    /// # Safety
-    /// As for [`cancel`](Self::cancel).
-    #[cfg(not(cmwq_loom))]
-    pub(crate) unsafe fn is_armed(&self, timer: NonNull<Timer>) -> bool {
-        // SAFETY: passed on to the caller; which wheel makes no difference.
-        unsafe { self.prompt.is_armed(timer) }
-    }
-
-    /// Whether no timer is armed.
-    #[cfg(not(cmwq_loom))]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.prompt.is_empty() && self.deferrable.as_ref().is_none_or(Wheel::is_empty)
     }
 
     /// Whether another process's wheel has the timer, which is disarmed then.
@@ -137,5 +105,38 @@ impl Timers {
     /// When deferrable timers are due, for a thread that is awake anyway.
     pub(crate) fn deferred_at(&self) -> Nanos {
         self.deferrable.as_ref().and_then(Wheel::next_deadline).unwrap_or(NEVER)
+    }
+}
+
+/// For timers by themselves.
+#[cfg(not(cmwq_loom))]
+impl Timers {
+    /// Arms a timer that may be armed, which it is all along then.
+    ///
+    /// # Safety
+    /// As for [`Wheel::arm_anew`].
+    pub(crate) unsafe fn arm_anew(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) {
+        let tag = self.tag;
+        // SAFETY: valid by the caller's promise.
+        let wheel = match unsafe { timer.as_ref() }.is_deferrable() {
+            true => self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag)),
+            false => &mut self.prompt,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { wheel.arm_anew(timer, at) };
+    }
+
+    /// Whether a timer is armed.
+    ///
+    /// # Safety
+    /// As for [`cancel`](Self::cancel).
+    pub(crate) unsafe fn is_armed(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: passed on to the caller; which wheel makes no difference.
+        unsafe { self.prompt.is_armed(timer) }
+    }
+
+    /// Whether no timer is armed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prompt.is_empty() && self.deferrable.as_ref().is_none_or(Wheel::is_empty)
     }
 }
