@@ -10,7 +10,8 @@ use crate::support::crate_dir;
 use crate::symbols::listed;
 
 /// Pages of others that ours refer to.
-const FOREIGN: [&str; 7] = [
+const FOREIGN: [&str; 8] = [
+    "_exit(2)",
     "fork(2)",
     "free(3)",
     "printf(3)",
