@@ -3,20 +3,25 @@
 //! A thread is seized and stopped for as long as it takes to read its registers and walk its stack,
 //! a millisecond or two, and then let go; one that was stopped before stays stopped. A system call
 //! that waits goes on afterwards, as it does after a stop by a signal.
+//!
+//! A thread that cannot be interrupted stops later, and its tracer cannot let it go before. But the
+//! end of a tracer lets go of all that it traces: each thread is looked at by one that then ends.
 
 use std::cell::Cell;
 use std::io::IoSliceMut;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use framehop::{CacheNative, UnwindRegsNative, Unwinder as _, UnwinderNative};
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::symbols::{Place, Symbols};
 use super::unwinding;
@@ -67,57 +72,89 @@ impl Stacks {
             false => Err("it is no thread of the process".to_owned()),
         };
         is_its_own()?;
-        let tid = Pid::from_raw(tid as i32);
-        let begin = Instant::now();
-        let seized = Seized::new(tid, PATIENCE.min(self.patience));
-        self.patience = self.patience.saturating_sub(begin.elapsed());
-        let seized = seized?;
-        // The number may have been given to another one before it was stopped.
-        is_its_own()?;
-        let (ip, unwind) = registers(tid).map_err(|errno| format!("its registers: {errno}"))?;
-        let mut addresses = Vec::new();
-        let pages = Pages { pid: self.pid, last: Cell::new((u64::MAX, [0; PAGE])) };
-        let mut read_stack = |at| pages.word(at).ok_or(());
-        let mut frames = self.unwinder.iter_frames(ip, unwind, &mut self.cache, &mut read_stack);
-        while let Ok(Some(frame)) = frames.next() {
-            addresses.push((frame.address(), frame.is_return_address()));
-            if addresses.len() == MOST_FRAMES {
-                break;
+        let (pid, tid) = (self.pid, Pid::from_raw(tid as i32));
+        let Self { unwinder, cache, patience, .. } = self;
+        let look = || -> Result<Vec<(u64, bool)>, String> {
+            let begin = Instant::now();
+            let seized = Seized::new(tid, PATIENCE.min(*patience));
+            *patience = patience.saturating_sub(begin.elapsed());
+            let _seized = seized?;
+            // The number may have been given to another one before it was stopped.
+            is_its_own()?;
+            let (ip, unwind) = registers(tid).map_err(|errno| format!("its registers: {errno}"))?;
+            let mut addresses = Vec::new();
+            let pages = Pages { pid, last: Cell::new((u64::MAX, [0; PAGE])) };
+            let mut read_stack = |at| pages.word(at).ok_or(());
+            let mut frames = unwinder.iter_frames(ip, unwind, cache, &mut read_stack);
+            while let Ok(Some(frame)) = frames.next() {
+                addresses.push((frame.address(), frame.is_return_address()));
+                if addresses.len() == MOST_FRAMES {
+                    break;
+                }
             }
-        }
-        drop(seized);
+            Ok(addresses)
+        };
+        let addresses = on_a_thread_that_ends(look)?;
         let places =
             addresses.into_iter().flat_map(|(at, is_return)| self.symbols.places(at, is_return));
         Ok(places.take(MOST_PLACES).collect())
     }
 }
 
+fn on_a_thread_that_ends<T: Send>(
+    look: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
+    thread::scope(|scope| {
+        let tracer = thread::Builder::new().name("tracer".into()).spawn_scoped(scope, look);
+        let tracer = tracer.map_err(|error| format!("cannot start a thread: {error}"))?;
+        // Joined by itself: the scope does not wait until it has ended.
+        tracer.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
 /// A thread that is stopped by us, until this is dropped.
-struct Seized(Pid);
+struct Seized {
+    tid: Pid,
+    /// What has stopped it was a signal, which it has not got yet.
+    signal: Option<i32>,
+}
 
 impl Seized {
     fn new(tid: Pid, patience: Duration) -> Result<Self, String> {
         ptrace::seize(tid, Options::empty()).map_err(refusal)?;
+        Self::stopped(tid, patience)
+    }
+
+    /// One that is traced already.
+    fn stopped(tid: Pid, patience: Duration) -> Result<Self, String> {
         ptrace::interrupt(tid).map_err(refusal)?;
         let end = Instant::now() + patience;
+        let thread = rustix::process::Pid::from_raw(tid.as_raw()).ok_or("it has no number")?;
+        // Without waiting: a thread in an uninterruptible sleep does not stop. And without taking
+        // the news, with which a signal would be taken.
+        let how = WaitIdOptions::EXITED
+            | WaitIdOptions::STOPPED
+            | WaitIdOptions::NOHANG
+            | WaitIdOptions::NOWAIT;
         loop {
-            // Without waiting: a thread in an uninterruptible sleep does not stop.
-            match waitpid(tid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
-                Ok(WaitStatus::StillAlive) if Instant::now() < end => {
-                    sleep(Duration::from_micros(200))
+            let status = match waitid(WaitId::Pid(thread), how) {
+                Err(rustix::io::Errno::INTR) => continue,
+                status => status.map_err(|errno| errno.to_string())?,
+            };
+            match status {
+                Some(status) => {
+                    let stop = status.trapping_signal().ok_or("it has ended")?;
+                    // Above the signal is which event of ptrace it is, if it is one.
+                    let signal = (stop >> 8 == 0).then_some(stop);
+                    return Ok(Self { tid, signal });
                 }
-                Ok(WaitStatus::StillAlive) => {
+                None if Instant::now() < end => sleep(Duration::from_micros(200)),
+                None => {
                     return Err(
                         "it does not stop: it waits for something that cannot be interrupted"
                             .to_owned(),
                     );
                 }
-                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => {
-                    return Err("it has ended".to_owned());
-                }
-                Ok(_) => return Ok(Self(tid)),
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(errno.desc().to_owned()),
             }
         }
     }
@@ -125,8 +162,11 @@ impl Seized {
 
 impl Drop for Seized {
     fn drop(&mut self) {
+        let signal = self.signal.map(Signal::try_from).transpose();
+        // A real-time signal cannot be handed over here. The tracer's end does it.
+        let Ok(signal) = signal else { return };
         // It may have been killed.
-        let _ = ptrace::detach(self.0, None);
+        let _ = ptrace::detach(self.tid, signal);
     }
 }
 
@@ -195,3 +235,6 @@ fn read_memory(pid: Pid, at: u64, bytes: &mut [u8]) -> bool {
     let remote = [RemoteIoVec { base, len }];
     process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &remote) == Ok(len)
 }
+
+#[cfg(test)]
+mod tests;
