@@ -167,17 +167,19 @@ fn one(seed: u64, source: &runs::Source) -> ExitCode {
         .try_for_each(|event| writeln!(out, "{:>15} ns  {:?}", event.t, event.what))
         .and_then(|()| out.flush());
     drop(out);
+    let mut is_written = true;
     if let Err(error) = written {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return ExitCode::from(exit::OUTPUT_CLOSED);
         }
         message::say(format_args!("cannot write to standard output: {error}"));
+        is_written = false;
     }
     if let Some(violation) = report.violation() {
         message::say(format_args!("seed {seed}: {violation}"));
         return ExitCode::from(exit::FAILED);
     }
-    ExitCode::from(exit::DONE)
+    ExitCode::from(if is_written { exit::DONE } else { exit::FAILED })
 }
 
 fn many(args: &Args, source: &runs::Source) -> ExitCode {

@@ -45,6 +45,17 @@ fn a_seed_tells_the_same_story_twice() {
 }
 
 #[test]
+fn events_that_cannot_be_written_are_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("there is one");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    let output = command.args(["sim", "--seed", "3", "--events"]).stdout(full).output();
+    let output = output.expect("the command runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot write to standard output"), "{said}");
+}
+
+#[test]
 fn the_options_are_kept() {
     let args = [
         "--seed", "1", "--cpus", "2", "--items", "9", "--queues", "1", "--faults", "none",
