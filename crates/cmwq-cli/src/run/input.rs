@@ -98,6 +98,8 @@ impl<R: BufRead> Stream<R> {
                         break;
                     }
                 }
+                // Others than these three belong to words, but not in front of one, as for xargs.
+                b'\r' | 0x0b | 0x0c if word.is_none() => {}
                 b'\'' | b'"' => self.quoted(byte, word.get_or_insert_default())?,
                 // As for xargs, one at the end is nothing, and no argument without bytes.
                 b'\\' => {
@@ -205,6 +207,8 @@ mod tests {
         assert!(cut(b"a 'b", Cut::Blanks).unwrap_err().contains("unmatched single quote"));
         assert!(cut(b"a \"b\nc\"", Cut::Blanks).unwrap_err().contains("unmatched double"));
         assert_eq!(cut(b" \n", Cut::Blanks).unwrap(), Vec::<Vec<u8>>::new());
+        let words = cut(b"a\r\n\r\n \x0c\x0bb\x0b\r \r'c'\n", Cut::Blanks).unwrap();
+        assert_eq!(words, [&b"a\r"[..], b"b\x0b\r", b"c"]);
         assert_eq!(cut(b"a\\", Cut::Blanks).unwrap(), [b"a"]);
         assert_eq!(cut(b"a \\", Cut::Blanks).unwrap(), [b"a"], "nor an empty one");
     }

@@ -176,20 +176,20 @@ fn push_text(pieces: &mut Vec<Piece>, text: &[u8]) {
 
 fn pieces(word: &[u8]) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let (mut begin, mut at) = (0, 0);
-    while at < word.len() {
-        let end = word[at..].iter().position(|byte| *byte == b'}').map(|end| at + end);
-        let hole = end.filter(|_| word[at] == b'{').and_then(|end| hole(&word[at + 1..end]));
-        let (Some(hole), Some(end)) = (hole, end) else {
-            at += 1;
-            continue;
-        };
+    let mut begin = 0;
+    let is_brace = |at: &usize| matches!(word[*at], b'{' | b'}');
+    let mut braces = (0..word.len()).filter(is_brace).peekable();
+    // What is between the braces of a hole is no brace.
+    while let Some(at) = braces.next() {
+        let Some(&end) = braces.peek() else { break };
+        let is_pair = word[at] == b'{' && word[end] == b'}';
+        let Some(hole) = is_pair.then(|| hole(&word[at + 1..end])).flatten() else { continue };
         if begin < at {
             pieces.push(Piece::Text(word[begin..at].to_vec()));
         }
         pieces.push(hole);
-        at = end + 1;
-        begin = at;
+        braces.next();
+        begin = end + 1;
     }
     push_text(&mut pieces, &word[begin..]);
     pieces
@@ -247,6 +247,8 @@ fn directory(argument: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     /// What a command takes is no more than was said before it was made.
@@ -313,6 +315,17 @@ mod tests {
             filled(&["{0}", "{a}", "{", "}", "{}}"], None, &["x"]),
             ["{0}", "{a}", "{", "}", "x}"]
         );
+    }
+
+    /// Looked through once, it takes a moment; once for each byte, minutes.
+    #[test]
+    fn long_words_are_looked_through_once() {
+        let begin = Instant::now();
+        for text in ["x", "{", "{1"] {
+            let long = text.repeat(1 << 19);
+            assert!(filled(&[&long], None, &["y"]) == [&long, "y"]);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 
     #[test]

@@ -81,6 +81,7 @@ fn arguments_are_parted_as_xargs_does() {
     prints(&["-k", "-d", ",", "echo"], b"a,b c", "a\nb c\n");
     prints(&["-k", "--", "echo", "<{}>"], b"a b\n'c\n", "<a b>\n<'c>\n");
     prints(&["-k", "-I", "X", "--", "echo", "X-{}"], b"a b\nc\n", "a b-{}\nc-{}\n");
+    prints(&["-k", "echo"], b"a\r\n\r\nb\r\n", "a\r\nb\r\n");
     prints(&["echo"], b"", "");
     // Values beside their letters, options of the command, and none of ours that is not one.
     prints(&["-kn2", "echo", "-e", "-k"], b"a b\n", "-k a b\n");
