@@ -55,15 +55,23 @@ run() { "${before[@]}" "$@" >"$folder/said" 2>&1; }
 # BUILD SIZE: a line with what it was, its seconds and those of CPU time.
 TIMEFORMAT='%R %U %S'
 timed() {
-    local took before=() size=(-j "$2")
-    if [ "$2" = cmwq ]; then before=("$cmwq" run --jobserver --) size=(); fi
+    local took before=() size=(-j "$2") kind=pipe
+    # Ninja is no client of another.
+    if [ "$1" = ninja ]; then kind=fifo; fi
+    if [ "$2" = cmwq ]; then before=("$cmwq" run "--jobserver=$kind" --) size=(); fi
     "$1_clean"
     unset MAKEFLAGS CARGO_MAKEFLAGS
     took=$({ time "$1_with" "${size[@]}"; } 2>&1) || {
         cat "$folder/said" >&2
         exit 1
     }
-    if [ "$2" = cmwq ]; then size=(cmwq 0); fi
+    if [ "$2" = cmwq ]; then
+        if grep -i 'warning:.*jobserver' "$folder/said" >&2; then
+            echo "$1 is no client of the jobserver: its figures would be of its own -j" >&2
+            exit 1
+        fi
+        size=(cmwq 0)
+    fi
     echo "$1 ${size[*]} $took" >>"$folder/times"
 }
 

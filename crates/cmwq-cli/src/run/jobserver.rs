@@ -47,9 +47,9 @@ use crate::{exit, message};
 /// How a build finds the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Kind {
-    /// By inherited descriptors: every client
+    /// By inherited descriptors: make, cargo, gcc, and not ninja
     Pipe,
-    /// By a named pipe: make since 4.4, and others that are new
+    /// By a named pipe: ninja since 1.13, make since 4.4, cargo, gcc since 13
     Fifo,
 }
 

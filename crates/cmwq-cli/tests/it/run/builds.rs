@@ -38,6 +38,26 @@ fn a_build_gets_tokens_while_its_jobs_wait() {
     }
 }
 
+/// By inherited descriptors it is no client, and takes none. It looks for tokens when a job ends,
+/// and not while it waits for that.
+#[test]
+fn ninja_takes_the_tokens_of_a_fifo() {
+    if !has("ninja") || !is_since("ninja", 1, 13) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = "rule wait\n  command = sleep 0.1\n".to_owned();
+    for job in 0..12 {
+        rules += &format!("build {job}: wait\n");
+    }
+    fs::write(folder.path().join("build.ninja"), rules).unwrap();
+    let output = run_in(folder.path(), &["-t", "--jobserver=fifo", "--", "ninja"], b"");
+    check_code(&output, 0);
+    let said = stderr(&output);
+    assert!(!said.contains("jobserver: 1 jobs at once"), "{said}");
+    assert!(said.contains("jobs at once at most, 0 tokens were lost"), "{said}");
+}
+
 /// Each job takes a token, and dies with it.
 #[test]
 fn tokens_of_clients_that_die_are_made_up_for() {
