@@ -1,5 +1,5 @@
-//! `--joblog` and `--resume`: a line for each command that has ended, and those that need not run
-//! again.
+//! `--joblog` and `--resume`: a line for each command that has ended and whose output was written,
+//! and those that need not run again.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -79,9 +79,17 @@ impl Journal {
     }
 
     /// Adds a line, in one write.
-    pub(super) fn add(&self, entry: &Entry<'_>) -> io::Result<()> {
-        let since = entry.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (exit, signal) = match entry.end {
+    pub(super) fn add(&self, line: &str) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes())
+    }
+}
+
+impl Entry<'_> {
+    /// Its line.
+    pub(super) fn line(&self) -> String {
+        let since = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (exit, signal) = match self.end {
             End::Exit(code) => (code, 0),
             End::Signal(signal) => (0, signal),
             // What `timeout` says.
@@ -89,16 +97,14 @@ impl Journal {
             End::NotFound => (127, 0),
             End::NotStarted => (126, 0),
         };
-        let line = format!(
+        format!(
             "{}\t:\t{:.3}\t{:10.3}\t0\t{}\t{exit}\t{signal}\t{}\n",
-            entry.number,
+            self.number,
             since.as_secs_f64(),
-            entry.took.as_secs_f64(),
-            entry.written,
-            typed(entry.words)
-        );
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(line.as_bytes())
+            self.took.as_secs_f64(),
+            self.written,
+            typed(self.words)
+        )
     }
 }
 
@@ -164,7 +170,8 @@ mod tests {
             [(1, &good, End::Exit(0)), (2, &bad, End::Exit(1)), (3, &bad, End::Signal(9))]
         {
             let (started, took) = (SystemTime::now(), Duration::from_millis(1500));
-            journal.add(&Entry { number, words, end, started, took, written: 3 }).unwrap();
+            let entry = Entry { number, words, end, started, took, written: 3 };
+            journal.add(&entry.line()).unwrap();
         }
         let again = Journal::open(&path, true).unwrap();
         assert!(again.is_done(1, &good));
@@ -188,7 +195,7 @@ mod tests {
         assert!(!journal.is_done(1, &words), "its words may have gone on");
         let (end, started, took) = (End::Exit(0), SystemTime::now(), Duration::ZERO);
         let entry = Entry { number: 1, words: &words, end, started, took, written: 0 };
-        journal.add(&entry).unwrap();
+        journal.add(&entry.line()).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().starts_with(&(cut_off + "\n1\t")));
         assert!(Journal::open(&path, true).unwrap().is_done(1, &words));
     }

@@ -1,5 +1,6 @@
 //! Where output goes: whole commands one after the other, in the order in which they end or were
-//! given.
+//! given. The log gets a command's line behind its output: `--resume` makes output again that could
+//! not be written.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::fstat;
 
 use super::captured::Captured;
+use super::journal::Journal;
 use super::lines::Tagging;
 use super::progress::Progress;
 use super::spool::{Part, Spool};
@@ -29,10 +31,16 @@ pub(super) enum Output {
     Files([Arc<Captured>; 2], Option<Vec<u8>>),
 }
 
-/// What waits for its turn.
+/// What waits for its turn, and then has this line in the log.
 #[derive(Debug)]
-enum Waiting {
-    Kept(Output),
+struct Waiting {
+    output: Kept,
+    line: Option<String>,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Here(Output),
     /// On a disk, and what to print before each line.
     Spooled(Part, Option<Vec<u8>>),
 }
@@ -105,6 +113,7 @@ impl io::Write for Ours {
 pub(super) struct Sink {
     keeps_order: bool,
     progress: Progress,
+    journal: Option<Journal>,
     state: Mutex<State>,
 }
 
@@ -122,7 +131,11 @@ struct State {
 impl Sink {
     /// # Errors
     /// If descriptors are scarce.
-    pub(super) fn new(keeps_order: bool, progress: Progress) -> io::Result<Self> {
+    pub(super) fn new(
+        keeps_order: bool,
+        progress: Progress,
+        journal: Option<Journal>,
+    ) -> io::Result<Self> {
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         // As with `2>&1 | head`.
@@ -136,7 +149,7 @@ impl Sink {
             in_memory: 0,
             spool: Spool::default(),
         };
-        Ok(Self { keeps_order, progress, state: Mutex::new(state) })
+        Ok(Self { keeps_order, progress, journal, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -145,6 +158,10 @@ impl Sink {
 
     pub(super) fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    pub(super) fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
     }
 
     /// Whether nobody reads standard output any more.
@@ -158,21 +175,39 @@ impl Sink {
         self.progress.aside(|| state.ours[which].write_all(bytes))
     }
 
-    /// The command with this number has ended, or was left out.
-    pub(super) fn finish(&self, number: u64, output: Output) -> io::Result<()> {
+    /// The command with this number has ended, or was left out. `line`: for the log, when its
+    /// output has been written.
+    pub(super) fn finish(
+        &self,
+        number: u64,
+        output: Output,
+        line: Option<String>,
+    ) -> io::Result<()> {
         let mut state = self.lock();
         if !self.keeps_order {
-            return self.progress.aside(|| output.print(&mut state.ours));
+            self.progress.aside(|| output.print(&mut state.ours))?;
+            return self.log(line);
         }
         if number != state.turn {
-            state.keep(number, output);
+            state.keep(number, output, line);
             return Ok(());
         }
         state.turn += 1;
         self.progress.aside(|| {
             output.print(&mut state.ours)?;
-            state.print_those_that_waited()
+            self.log(line)?;
+            while let Some(line) = state.print_next()? {
+                self.log(line)?;
+            }
+            Ok(())
         })
+    }
+
+    fn log(&self, line: Option<String>) -> io::Result<()> {
+        match (&self.journal, line) {
+            (Some(journal), Some(line)) => journal.add(&line),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -183,7 +218,7 @@ fn is_same(one: &File, other: &File) -> bool {
 
 impl State {
     /// Keeps what has to wait for its turn: where it is, if that is not too much, or on a disk.
-    fn keep(&mut self, number: u64, output: Output) {
+    fn keep(&mut self, number: u64, output: Output, line: Option<String>) {
         let size = output.size();
         let may_stay = match &output {
             Output::Nothing => true,
@@ -191,38 +226,38 @@ impl State {
             Output::Files(..) => false,
         };
         let part = if may_stay { None } else { self.spool.put(&output).ok() };
-        let waiting = match (part, output) {
-            (Some(part), Output::Bytes(_, tag) | Output::Files(_, tag)) => {
-                Waiting::Spooled(part, tag)
-            }
+        let output = match (part, output) {
+            (Some(part), Output::Bytes(_, tag) | Output::Files(_, tag)) => Kept::Spooled(part, tag),
             // Where there is no room it stays where it is.
             (_, output) => {
                 self.in_memory += size;
-                Waiting::Kept(output)
+                Kept::Here(output)
             }
         };
-        self.waiting.insert(number, waiting);
+        self.waiting.insert(number, Waiting { output, line });
     }
 
-    fn print_those_that_waited(&mut self) -> io::Result<()> {
-        while let Some(waiting) = self.waiting.remove(&self.turn) {
-            self.turn += 1;
-            match waiting {
-                Waiting::Kept(output) => {
-                    self.in_memory -= output.size();
-                    output.print(&mut self.ours)?;
-                }
-                Waiting::Spooled(part, tag) => {
-                    let mut both = self.ours.iter_mut().enumerate();
-                    let printed = both.try_for_each(|(which, to)| {
-                        self.spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
-                    });
-                    self.spool.remove(&part);
-                    printed?;
-                }
+    /// Prints what the next command has written, if that waits for its turn: its line in the log.
+    fn print_next(&mut self) -> io::Result<Option<Option<String>>> {
+        let Some(Waiting { output, line }) = self.waiting.remove(&self.turn) else {
+            return Ok(None);
+        };
+        self.turn += 1;
+        match output {
+            Kept::Here(output) => {
+                self.in_memory -= output.size();
+                output.print(&mut self.ours)?;
+            }
+            Kept::Spooled(part, tag) => {
+                let mut both = self.ours.iter_mut().enumerate();
+                let printed = both.try_for_each(|(which, to)| {
+                    self.spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
+                });
+                self.spool.remove(&part);
+                printed?;
             }
         }
-        Ok(())
+        Ok(Some(line))
     }
 }
 
@@ -235,14 +270,14 @@ mod tests {
     #[test]
     fn what_waits_is_printed_in_order_from_memory_or_disk() {
         let [out, err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
-        let sink = Sink::new(true, Progress::new(false)).unwrap();
+        let sink = Sink::new(true, Progress::new(false), None).unwrap();
         for (ours, file) in sink.lock().ours.iter_mut().zip([&out, &err]) {
             ours.to = file.try_clone().unwrap();
         }
         let text = |number: usize| [vec![b'a' + number as u8; IN_MEMORY / 2 - 7], b"x\ny".to_vec()];
         for number in [4, 3, 2, 1] {
             let tag = (number == 2).then(|| b"tag".to_vec());
-            sink.finish(number, Output::Bytes(text(number as usize), tag)).unwrap();
+            sink.finish(number, Output::Bytes(text(number as usize), tag), None).unwrap();
             let state = sink.lock();
             assert!(state.in_memory <= IN_MEMORY, "{} after {number}", state.in_memory);
             assert_eq!(state.waiting.len(), [0, 0, 3, 2, 1][number as usize]);

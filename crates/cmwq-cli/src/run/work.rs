@@ -72,7 +72,6 @@ pub(super) struct Work {
     programs: Programs,
     captures: Option<Arc<Captures>>,
     sink: Sink,
-    journal: Option<Journal>,
     books: Mutex<Books>,
     changed: Condvar,
     /// Those that run are ended, and killed if they do not.
@@ -174,7 +173,7 @@ impl Work {
     ) -> Result<Self, String> {
         let progress = Progress::new(!args.no_progress && !args.ungroup);
         let keeps_order = args.keep_order && !args.line_buffer;
-        let sink = Sink::new(keeps_order, progress)
+        let sink = Sink::new(keeps_order, progress, journal)
             .map_err(|error| format!("cannot use standard output: {error}"))?;
         let captures = (capture == Capture::Whole).then(Captures::new).transpose();
         let captures =
@@ -196,7 +195,6 @@ impl Work {
             programs: Programs::default(),
             captures,
             sink,
-            journal,
             books: Mutex::default(),
             changed: Condvar::new(),
             insists: AtomicBool::new(false),
@@ -258,11 +256,11 @@ impl Work {
         let mut books = self.books();
         books.known += 1;
         books.is_all = is_last;
-        if self.journal.as_ref().is_some_and(|log| log.is_done(job.number, &job.words)) {
+        if self.sink.journal().is_some_and(|log| log.is_done(job.number, &job.words)) {
             books.resumed += 1;
             books.known -= 1;
             drop(books);
-            self.heed(self.sink.finish(job.number, Output::Nothing));
+            self.heed(self.sink.finish(job.number, Output::Nothing, None));
             return;
         }
         books.outstanding += 1;
@@ -311,8 +309,7 @@ impl Work {
         }
     }
 
-    /// Kills those that were to end for `--halt` or for output that is lost, and do not. Of a
-    /// signal somebody can send another one.
+    /// Kills those that were to end, and do not.
     fn insist(&self, kill_at: &mut Option<Deadline>) {
         if !self.insists.load(Relaxed) {
             return;
@@ -356,7 +353,7 @@ impl Work {
             }
             Turn::LeftOut(job) => {
                 self.books().left_out += 1;
-                self.heed(self.sink.finish(job.number, Output::Nothing));
+                self.heed(self.sink.finish(job.number, Output::Nothing, None));
             }
             Turn::Wait(_) => unreachable!("it has waited"),
         }
@@ -382,7 +379,7 @@ impl Work {
                 Err(error) => {
                     let command = typed(&job.words);
                     message::say(format_args!("{command}: cannot be started: {error}"));
-                    (End::NotStarted, Output::Nothing)
+                    (End::NotStarted, Some(Output::Nothing))
                 }
             };
             if end.is_success() || attempts > self.retries || self.running.going() != Going::On {
@@ -391,9 +388,11 @@ impl Work {
         };
         let times = Times { began, took: started.elapsed(), attempts };
         self.say_end(job, end);
-        self.log(job, end, times, &output);
+        // Without a line `--resume` runs it again.
+        let line = output.as_ref().and_then(|output| self.line(job, end, times, output));
+        let output = output.unwrap_or(Output::Nothing);
         let output = if self.json { json(job, end, times, output) } else { Ok(output) };
-        self.heed(output.and_then(|output| self.sink.finish(job.number, output)));
+        self.heed(output.and_then(|output| self.sink.finish(job.number, output, line)));
         self.count(end);
     }
 
@@ -402,7 +401,8 @@ impl Work {
         self.running.going() == Going::On && self.running.count() > 0
     }
 
-    fn attempt(&self, job: &Job) -> io::Result<(End, Output)> {
+    /// Runs it: how it ended, and what it has written. `None`: lines of that are lost.
+    fn attempt(&self, job: &Job) -> io::Result<(End, Option<Output>)> {
         let lines =
             (self.capture == Capture::Lines).then(|| Lines::new(&self.sink, job.tag.as_deref()));
         let call = Call {
@@ -413,11 +413,10 @@ impl Work {
             timeout: self.timeout,
         };
         let ran = call.run(&self.running, lines.as_ref())?;
-        self.heed(ran.written);
-        if let Some(lines) = lines {
-            self.heed(lines.end());
-        }
-        Ok((ran.end, Output::captured(ran.output, job.tag.as_deref())))
+        let written = ran.written.and_then(|()| lines.map_or(Ok(()), |lines| lines.end()));
+        let output = written.is_ok().then(|| Output::captured(ran.output, job.tag.as_deref()));
+        self.heed(written);
+        Ok((ran.end, output))
     }
 
     fn say_end(&self, job: &Job, end: End) {
@@ -434,8 +433,9 @@ impl Work {
         }
     }
 
-    fn log(&self, job: &Job, end: End, times: Times, output: &Output) {
-        let Some(journal) = &self.journal else { return };
+    /// What the log says of it, if there is one.
+    fn line(&self, job: &Job, end: End, times: Times, output: &Output) -> Option<String> {
+        self.sink.journal()?;
         let written = match output {
             Output::Nothing => 0,
             Output::Files(files, _) => files[0].len(),
@@ -449,7 +449,7 @@ impl Work {
             took: times.took,
             written,
         };
-        self.heed(journal.add(&entry));
+        Some(entry.line())
     }
 
     fn count(&self, end: End) {

@@ -72,14 +72,17 @@ fn what_waits_for_its_turn_takes_little_memory() {
     const COUNT: usize = 600;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let script =
-        "[ {} != 1 ] || while [ ! -e go ]; do sleep 0.01; done; head -c 60000 /dev/zero; echo {}";
+    fs::create_dir(path("ended")).unwrap();
+    let script = "[ {} != 1 ] || while [ ! -e go ]; do sleep 0.01; done; \
+                  head -c 60000 /dev/zero; echo {}; > ended/{}";
     let mut child =
         command(folder.path(), &["-k", "--joblog", "log", "sh", "-c", script]).spawn().unwrap();
     let numbers: String = (1..=COUNT).map(|number| format!("{number}\n")).collect();
     child.stdin.take().unwrap().write_all(numbers.as_bytes()).unwrap();
-    let lines = || fs::read_to_string(path("log")).unwrap_or_default().lines().count();
-    eventually("the others end", || lines() == COUNT);
+    let ended = || fs::read_dir(path("ended")).unwrap().count();
+    eventually("the others end", || ended() == COUNT - 1);
+    let log = fs::read_to_string(path("log")).unwrap();
+    assert_eq!(log.lines().count(), 1, "what waits is not in the log");
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     fs::write(path("go"), "").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -139,6 +142,32 @@ fn a_reader_of_both_that_goes_ends_it() {
     command.stdout(writer.try_clone().unwrap()).stderr(writer);
     drop(reader);
     assert_eq!(command.status().unwrap().code(), Some(141));
+}
+
+/// The disk was full; of `-k`, also what waited for another's turn.
+#[test]
+fn what_could_not_be_written_is_made_again() {
+    let waits = "[ {} = b ] || while [ ! -e ended.b ]; do sleep 0.01; done; echo {}; > ended.{}";
+    for (how, first, all) in [
+        (&[][..], "echo {}", "a\n"),
+        (&["--line-buffer"], "echo {}", "a\n"),
+        (&["-k"], waits, "a\nb\n"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let args = |more: &[&'static str]| {
+            let call = ["--joblog", "log", "sh", "-c", first, ":::", "a", "b"];
+            let len = if all.contains('b') { call.len() } else { call.len() - 1 };
+            [more, how, &call[..len]].concat()
+        };
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let status = command(folder.path(), &args(&[])).stdout(full).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{how:?}");
+        let output = run_in(folder.path(), &args(&["--resume"]), b"");
+        check_code(&output, 0);
+        assert_eq!(printed(&output), all, "{how:?}");
+        let output = run_in(folder.path(), &args(&["--resume"]), b"");
+        assert_eq!((output.status.code(), printed(&output)), (Some(0), ""), "{how:?}");
+    }
 }
 
 /// Without the tags, which are ours.
