@@ -1,6 +1,6 @@
-//! Ctrl-C: once lets those end that run, again ends them, and when they are to end it kills them.
-//! Ctrl-\ is the second. Ctrl-Z stops commands, too: a terminal sends signals to our group, and not
-//! to theirs.
+//! Ctrl-C: once lets those end that run, again ends them, and when they are to end it kills them,
+//! which happens anyway after a while. Ctrl-\ and other signals are the second. Ctrl-Z stops
+//! commands, too: a terminal sends signals to our group, and not to theirs.
 
 use std::sync::Arc;
 use std::thread;
@@ -76,7 +76,7 @@ fn act(work: &Work, lets_end: bool) {
                 running.count()
             ));
         }
-        Going::On | Going::Ending => running.end_now(Signal::TERM),
+        Going::On | Going::Ending => work.end_now(),
         Going::Ended => running.end_now(Signal::KILL),
     }
 }

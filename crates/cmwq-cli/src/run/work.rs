@@ -465,7 +465,7 @@ impl Work {
         match verdict {
             Verdict::GoOn => {}
             Verdict::EndSoon => _ = self.running.end_soon(),
-            Verdict::EndNow => self.end_without_asking(),
+            Verdict::EndNow => self.end_now(),
         }
     }
 
@@ -478,11 +478,11 @@ impl Work {
             message::say(format_args!("cannot write: {error}"));
         }
         self.is_output_lost.store(true, Relaxed);
-        self.end_without_asking();
+        self.end_now();
     }
 
-    /// Ends those that run, and nobody was asked who could see whether they do.
-    fn end_without_asking(&self) {
+    /// Ends those that run, and kills those that do not end.
+    pub(super) fn end_now(&self) {
         self.insists.store(true, Relaxed);
         self.running.end_now(Signal::TERM);
     }

@@ -108,6 +108,26 @@ fn quit_ends_what_runs() {
     assert!(!folder.path().join("started.b").exists());
 }
 
+/// Supervisors send it once, and kill a while later, which commands would outlive.
+#[test]
+fn what_does_not_end_by_a_signal_is_killed() {
+    let script = "trap '' TERM; touch started.{}; while [ -e started.{} ]; do sleep 0.05; done";
+    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = command(folder.path(), &["sh", "-c", script, ":::", "a"]).spawn().unwrap();
+        eventually("it starts", || folder.path().join("started.a").exists());
+        send(&child, signal);
+        // The first Ctrl-C lets end what runs.
+        let _told = (signal == Signal::INT).then(|| {
+            let told = wait_until_told(&mut child);
+            send(&child, signal);
+            told
+        });
+        eventually("it is killed", || child.try_wait().unwrap().is_some());
+        check_signal(child.wait().unwrap(), signal);
+    }
+}
+
 #[test]
 fn who_is_stopped_stops_its_commands_and_continues_them() {
     let folder = tempfile::tempdir().unwrap();
