@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::captured::Captured;
@@ -26,6 +26,10 @@ use crate::message;
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Between two looks whether one that is not heard of stands still.
 const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks whether one has ended, where the system tells of that in no other way.
+const LOOK_FOR_END: Duration = Duration::from_millis(10);
+/// So much of what it writes is read at once.
+const CHUNK: usize = 16 << 10;
 
 /// Where its output goes while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +127,11 @@ impl Call<'_> {
             Ok(_) => {}
         }
         // From here on nobody ends it, so its number may go to another process.
+        ticket.leave();
+        let status = child.wait();
+        // Not before: until then it is one of the processes that there may be.
         drop(ticket);
-        let status = child.wait()?;
+        let status = status?;
         output.iter().flatten().for_each(|captured| captured.end());
         let end = if matches!(waited, Ok(true)) { End::TimedOut } else { ended(status) };
         Ok(Ran { end, output, written: waited.map(drop) })
@@ -159,14 +166,15 @@ impl Call<'_> {
         if self.timeout.is_none() && self.capture != Capture::Lines {
             return self.ended_by_itself(pid);
         }
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        // Where there is none (an old kernel, a seccomp filter, too many files) it is done without.
+        let watched = Watched { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).ok() };
         let mut pipes: [Option<OwnedFd>; 2] =
             [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
         let mut deadline = self.timeout.and_then(|timeout| Deadline::after(running, timeout));
         let mut has_timed_out = false;
         loop {
             let left = deadline.map_or(LOOK, |deadline| deadline.left(running).min(LOOK));
-            match poll_once(&pidfd, &mut pipes, left, lines)? {
+            match watched.poll_once(&mut pipes, left, lines)? {
                 Polled::Ended => return Ok(has_timed_out),
                 Polled::Something => {}
                 Polled::Nothing => self.hear_of_stops(pid)?,
@@ -217,48 +225,85 @@ enum Polled {
     Ended,
 }
 
-/// Waits for a command's output or its end, for so long.
-fn poll_once(
-    pidfd: &OwnedFd,
-    pipes: &mut [Option<OwnedFd>; 2],
-    left: Duration,
-    lines: Option<&Lines<'_>>,
-) -> io::Result<Polled> {
-    let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
-    fds.extend(pipes.iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-    match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
-        Err(Errno::INTR) => return Ok(Polled::Something),
-        Ok(0) => return Ok(Polled::Nothing),
-        polled => polled?,
-    };
-    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-    let has_ended = ready[0];
-    let mut ready = ready[1..].iter();
-    for (which, pipe) in pipes.iter_mut().enumerate() {
-        let Some(open) = pipe.as_ref() else { continue };
-        // Whoever holds the pipe beside it may hold it for ever: what is there is taken.
-        if ready.next() == Some(&true) && !read_some(open, which, lines)? {
-            *pipe = None;
-        }
-    }
-    let may_be_more = has_ended && pipes.iter().flatten().any(is_readable);
-    Ok(if has_ended && !may_be_more { Polled::Ended } else { Polled::Something })
+/// A command whose output and end are waited for.
+#[derive(Debug)]
+struct Watched {
+    pid: Pid,
+    /// Readable when it has ended.
+    pidfd: Option<OwnedFd>,
 }
 
-/// `false`: there will be no more.
-fn read_some(pipe: &OwnedFd, which: usize, lines: Option<&Lines<'_>>) -> io::Result<bool> {
-    let mut buffer = [0; 16 << 10];
-    match rustix::io::read(pipe, &mut buffer) {
-        Ok(0) => Ok(false),
-        Ok(len) => {
-            if let Some(lines) = lines {
-                lines.add(which, &buffer[..len])?;
+impl Watched {
+    /// Waits for its output or its end, for so long.
+    fn poll_once(
+        &self,
+        pipes: &mut [Option<OwnedFd>; 2],
+        left: Duration,
+        lines: Option<&Lines<'_>>,
+    ) -> io::Result<Polled> {
+        let left = if self.pidfd.is_some() { left } else { left.min(LOOK_FOR_END) };
+        let waited_for = pipes.iter().flatten().chain(&self.pidfd);
+        let mut fds: Vec<_> = waited_for.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let polled = match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            Err(Errno::INTR) => return Ok(Polled::Something),
+            polled => polled?,
+        };
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
+        let has_ended = match &self.pidfd {
+            Some(_) => ready.pop() == Some(true),
+            None => self.has_ended()?,
+        };
+        if has_ended {
+            for (which, pipe) in pipes.iter().enumerate() {
+                pipe.as_ref().map_or(Ok(()), |pipe| read_rest(pipe, which, lines))?;
             }
-            Ok(true)
+            return Ok(Polled::Ended);
         }
-        Err(Errno::INTR) => Ok(true),
-        Err(error) => Err(error.into()),
+        let mut ready = ready.iter();
+        for (which, pipe) in pipes.iter_mut().enumerate() {
+            let Some(open) = pipe.as_ref() else { continue };
+            if ready.next() == Some(&true) && read_some(open, which, CHUNK, lines)? == 0 {
+                *pipe = None;
+            }
+        }
+        Ok(if polled == 0 { Polled::Nothing } else { Polled::Something })
     }
+
+    fn has_ended(&self) -> io::Result<bool> {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(self.pid), how)?.is_some())
+    }
+}
+
+/// Reads what is there when it has ended. Whoever was left behind by it may write for ever.
+fn read_rest(pipe: &OwnedFd, which: usize, lines: Option<&Lines<'_>>) -> io::Result<()> {
+    let mut left = ioctl_fionread(pipe).map_or(0, |len| usize::try_from(len).unwrap_or(0));
+    // A process of the command's may have read it itself.
+    while left > 0 && is_readable(pipe) {
+        match read_some(pipe, which, left, lines)? {
+            0 => break,
+            len => left -= len,
+        }
+    }
+    Ok(())
+}
+
+/// Reads what has come, but no more than `most`: so many bytes. 0: there will be no more.
+fn read_some(
+    pipe: &OwnedFd,
+    which: usize,
+    most: usize,
+    lines: Option<&Lines<'_>>,
+) -> io::Result<usize> {
+    let mut buffer = [0; CHUNK];
+    let len = loop {
+        match rustix::io::read(pipe, &mut buffer[..most.min(CHUNK)]) {
+            Err(Errno::INTR) => {}
+            read => break read?,
+        }
+    };
+    lines.map_or(Ok(()), |lines| lines.add(which, &buffer[..len]))?;
+    Ok(len)
 }
 
 fn is_readable(pipe: &OwnedFd) -> bool {

@@ -40,6 +40,8 @@ struct Groups {
     next: u64,
     /// Commands that run, or are about to, and whose number is not known yet.
     nr_starting: usize,
+    /// Those that run, and those that have ended and are still processes.
+    nr_started: usize,
     /// None is started for now.
     is_paused: bool,
     /// How long all pauses took.
@@ -81,7 +83,12 @@ impl Running {
     /// How many run, with those that are being started.
     pub(super) fn count(&self) -> usize {
         let groups = self.lock();
-        groups.by_number.len() + groups.nr_starting
+        groups.nr_started + groups.nr_starting
+    }
+
+    /// Whether one has started that takes a place among the processes that there may be.
+    pub(super) fn has_started(&self) -> bool {
+        self.lock().nr_started > 0
     }
 
     /// Starts a command by `spawn`, which makes it the leader of a group.
@@ -100,6 +107,7 @@ impl Running {
         self.changed.notify_all();
         let child = started?;
         groups.next += 1;
+        groups.nr_started += 1;
         let number = groups.next;
         groups.by_number.insert(number, pid_of(&child));
         if let Some(signal) = groups.sent {
@@ -160,9 +168,17 @@ pub(super) fn send(group: Pid, signal: Signal) {
     }
 }
 
+impl Ticket<'_> {
+    /// It has ended: nobody sends it anything any more. It counts until this is dropped.
+    pub(super) fn leave(&self) {
+        self.running.lock().by_number.remove(&self.number);
+    }
+}
+
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.running.lock().by_number.remove(&self.number);
+        self.leave();
+        self.running.lock().nr_started -= 1;
     }
 }
 
@@ -201,6 +217,23 @@ mod tests {
         let status = waitid(WaitId::Pid(pid), how).unwrap().unwrap();
         assert!(status.stopped());
         kill_process_group(pid, Signal::KILL).unwrap();
+    }
+
+    /// Its number may be another's by then, and its place among the processes nobody else's yet.
+    #[test]
+    fn one_that_has_ended_is_sent_nothing_and_counts_until_it_was_waited_for() {
+        let running = Running::default();
+        let mut spawn = Command::new("sleep");
+        let (mut child, ticket) =
+            running.start(|| spawn.arg("600").process_group(0).spawn()).unwrap();
+        ticket.leave();
+        running.end_now(Signal::KILL);
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!((running.count(), running.has_started()), (1, true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(ticket);
+        assert_eq!((running.count(), running.has_started()), (0, false));
     }
 
     /// It is asked to end, which it would not do, and killed, before its number is known.

@@ -367,10 +367,11 @@ impl Work {
         let mut attempts = 0;
         let (end, output) = loop {
             attempts += 1;
+            let had_started = self.running.has_started();
             let (end, output) = match self.attempt(job) {
                 Ok(ran) => ran,
                 // As xargs.
-                Err(error) if is_scarce(&error) && self.may_wait() => {
+                Err(error) if is_scarce(&error) && self.may_wait(had_started) => {
                     self.turns.hold(&error);
                     attempts -= 1;
                     thread::sleep(SHORT_WAIT);
@@ -396,9 +397,10 @@ impl Work {
         self.count(end);
     }
 
-    /// What runs gives back what it has; where nothing runs, waiting does not help.
-    fn may_wait(&self) -> bool {
-        self.running.going() == Going::On && self.running.count() > 0
+    /// What runs gives back what it has; where nothing runs, waiting does not help. What ran before
+    /// the attempt may have given it back since.
+    fn may_wait(&self, had_started: bool) -> bool {
+        self.running.going() == Going::On && (had_started || self.running.count() > 0)
     }
 
     /// Runs it: how it ended, and what it has written. `None`: lines of that are lost.

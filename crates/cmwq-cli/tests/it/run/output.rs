@@ -170,6 +170,32 @@ fn what_could_not_be_written_is_made_again() {
     }
 }
 
+/// It writes faster than the reader of what is printed reads, so there is always more.
+#[test]
+fn what_is_left_behind_and_writes_for_ever_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "yes & while [ ! -e go ]; do sleep 0.01; done";
+    let args = ["--line-buffer", "--tag", "sh", "-c", script, ":::", "a"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let begin = Instant::now();
+    let mut one = [0];
+    let mut has_end = || out.read(&mut one).unwrap() == 0;
+    assert!(!has_end());
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = loop {
+        match has_end() {
+            true => break true,
+            false if begin.elapsed() > PATIENCE / 2 => break false,
+            false => {}
+        }
+    };
+    // Without a reader the other one ends, too.
+    let _ = child.kill();
+    assert!(ended, "it is not waited for");
+    check_code(&child.wait_with_output().unwrap(), 0);
+}
+
 /// Without the tags, which are ours.
 #[test]
 fn the_log_counts_what_a_command_has_written() {

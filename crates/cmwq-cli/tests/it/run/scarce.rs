@@ -1,10 +1,11 @@
-//! Where there are as many processes as there may be.
+//! Where the system does not give all that is asked for.
 
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
-use std::thread;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::{io, thread};
 
-use super::{printed, sorted};
+use super::{command, printed, sorted};
 use crate::support::{check_code, not_tested, stderr};
 
 /// A user who has no process.
@@ -73,4 +74,59 @@ fn a_limit_that_holds_commands_back_is_told_of() {
         1,
         "{said}"
     );
+}
+
+/// A run where pidfd_open fails, as on a kernel that has none and under some seccomp filters.
+/// `None`, which is said: there are no filters.
+fn run_without_pidfds(args: &[&str]) -> Option<Output> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IS: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    // The number of the call is at the beginning of what a filter is shown.
+    let steps = [
+        step(LOAD, 0, 0),
+        step(IS, 1, libc::SYS_pidfd_open as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let refuse = move || {
+        let filter = libc::sock_fprog { len: 4, filter: steps.as_ptr().cast_mut() };
+        // SAFETY: prctl with these arguments reads the filter, which lives as long as the closure.
+        let is_set = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
+        };
+        if is_set { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    let mut command = command(Path::new("/"), args);
+    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
+    match unsafe { command.pre_exec(refuse) }.output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            not_tested(&format!("no seccomp filters: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn without_pidfds_commands_are_waited_for_all_the_same() {
+    let script = "echo one; sleep 0.3; echo two >&2; exit 3";
+    for how in [&["--timeout", "600"][..], &["--line-buffer"], &["--tag"]] {
+        let args = [how, &["sh", "-c", script, ":::", "a"]].concat();
+        let Some(output) = run_without_pidfds(&args) else { return };
+        check_code(&output, 123);
+        let tag = if how == ["--tag"] { "a\t" } else { "" };
+        assert_eq!(printed(&output), format!("{tag}one\n"), "{how:?}");
+        assert_eq!(stderr(&output), format!("{tag}two\n"), "{how:?}");
+    }
+    let script = "echo begins; sleep 1000 & wait";
+    for how in [&["--timeout", "0.3"][..], &["--timeout", "0.3", "--line-buffer"]] {
+        let args = [how, &["sh", "-c", script, ":::", "a"]].concat();
+        let Some(output) = run_without_pidfds(&args) else { return };
+        check_code(&output, 123);
+        assert!(stderr(&output).contains("took too long"), "{how:?}: {}", stderr(&output));
+        assert_eq!(printed(&output), "begins\n", "{how:?}");
+    }
 }
