@@ -203,7 +203,12 @@ impl Call<'_> {
 
     /// Takes the news that it stands still, if there are any, and says why if nobody else would.
     fn hear_of_stops(&self, pid: Pid) -> io::Result<()> {
-        let stopped = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)?;
+        let how = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let stopped = match waitid(WaitId::Pid(pid), how) {
+            // It has gone on, and has ended since.
+            Err(Errno::CHILD) => return Ok(()),
+            stopped => stopped?,
+        };
         let signal = stopped.and_then(|status| status.stopping_signal()).unwrap_or(0);
         if [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal) {
             let command = typed(self.words);
@@ -357,4 +362,21 @@ fn ended(status: ExitStatus) -> End {
 pub(super) fn pid_of(child: &Child) -> Pid {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     pid.expect("the system gave it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_was_stopped_may_have_ended_since() {
+        let (words, programs) = (["true".into()], Programs::default());
+        let (captures, capture, timeout) = (None, Capture::Nothing, None);
+        let call = Call { words: &words, programs: &programs, captures, capture, timeout };
+        let mut child = Command::new("true").spawn().unwrap();
+        let ends = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid_of(&child)), ends).unwrap();
+        call.hear_of_stops(pid_of(&child)).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
 }
