@@ -80,7 +80,8 @@ fn the_largest_item_runs_fails_and_runs_again() {
     let said = refused.to_string();
     let (_, most) = said.split_once("at most ").unwrap_or_else(|| panic!("{said}"));
     let most: usize = most.split(' ').next().unwrap().parse().unwrap();
-    assert!(TAKEN - most < 300, "{said}");
+    // Some 300, by the length of the names, and of the process's number.
+    assert!(TAKEN - most < 320, "{said}");
     let refused = queue.queue_delayed("f", bytes(most + 1), Duration::from_millis(1));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
     let _ = queue.queue_delayed("f", bytes(most), Duration::from_millis(1)).unwrap();
