@@ -13,6 +13,9 @@ impl Closed {
     pub const DESTROYING: Self = Self(1 << 1);
     /// All queues are shut down, for good. KERNEL: none: a kernel does not end.
     pub const SHUT: Self = Self(1 << 2);
+    /// It is going to be destroyed, behind the timers that are armed for it: their items are let
+    /// in. KERNEL: none: timers are to be cancelled before.
+    pub const BEHIND_TIMERS: Self = Self(1 << 3);
 
     /// The inverse of [`bits`](Self::bits).
     #[inline]
@@ -51,9 +54,16 @@ impl Closed {
         self.0 == 0 || is_chained()
     }
 
+    /// As [`lets_in`](Self::lets_in), for an item whose timer was armed and is not any more.
+    #[inline]
+    #[must_use]
+    pub fn lets_in_from_timer(self, is_chained: impl FnOnce() -> bool) -> bool {
+        self.0 & !Self::BEHIND_TIMERS.0 == 0 || is_chained()
+    }
+
     /// Whether a timer may be armed for an item. If not, the item is refused, and not queued at
     /// once: an item that arms its timer in each run would never end, and neither would the
-    /// shutdown.
+    /// shutdown, or the queue that is destroyed behind its timers.
     ///
     /// KERNEL: `queue_delayed_work` arms in any case, and `__queue_work` refuses when the time has
     /// come — same for the other reasons. On a queue that is shut down the timer would never
@@ -61,7 +71,7 @@ impl Closed {
     #[inline]
     #[must_use]
     pub const fn lets_arm(self) -> bool {
-        !self.is_for(Self::SHUT)
+        !self.is_for(Self::SHUT.and(Self::BEHIND_TIMERS))
     }
 
     /// Whether a periodic function is queued again. `is_late`: it is due at once, and would be let
@@ -88,11 +98,13 @@ mod tests {
 
     use super::{Closed, drain_is_long};
 
-    const REASONS: [Closed; 3] = [Closed::DRAINING, Closed::DESTROYING, Closed::SHUT];
+    const REASONS: [Closed; 4] =
+        [Closed::DRAINING, Closed::DESTROYING, Closed::SHUT, Closed::BEHIND_TIMERS];
 
     #[test]
     fn an_open_queue_takes_everything_in() {
         assert!(Closed::NOT.lets_in(|| false) && Closed::NOT.lets_arm());
+        assert!(Closed::NOT.lets_in_from_timer(|| false));
         assert!(Closed::NOT.lets_repeat(true) && Closed::NOT.lets_repeat(false));
     }
 
@@ -112,9 +124,20 @@ mod tests {
     }
 
     #[test]
-    fn timers_are_armed_until_all_is_shut() {
+    fn timers_are_armed_until_all_is_shut_or_the_end_waits_for_them() {
         let every = Closed::DRAINING.and(Closed::DESTROYING);
         assert!(every.lets_arm() && every.is_for(Closed::DRAINING) && !every.is_for(Closed::SHUT));
         assert!(!every.and(Closed::SHUT).lets_arm());
+        assert!(!Closed::BEHIND_TIMERS.lets_arm());
+    }
+
+    #[test]
+    fn items_of_timers_are_let_in_where_the_end_waits_for_them() {
+        for why in REASONS {
+            let waits = why == Closed::BEHIND_TIMERS;
+            assert_eq!(why.lets_in_from_timer(|| false), waits, "{why:?}");
+            assert!(why.lets_in_from_timer(|| true), "{why:?}");
+            assert_eq!(Closed::BEHIND_TIMERS.and(why).lets_in_from_timer(|| false), waits);
+        }
     }
 }

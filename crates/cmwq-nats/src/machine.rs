@@ -270,21 +270,21 @@ impl Machine {
         count(&self.counts.taken);
         self.outside.set(item.behind);
         self.has_taken.notify_one();
+        // From here on: the broker may be slow to answer.
+        let beat = self.beat(item);
         if item.attempt() > 1 {
             count(&self.counts.taken_again);
-        }
-        if item.attempt() > 1 {
-            match self.is_cancelled(item) {
-                Ok(false) => {}
-                Ok(true) => return self.say(item, "+ACK".to_owned()),
-                Err(_) => return self.retry(item),
+            // If the broker does not say, it runs once more than it need.
+            if self.is_cancelled(item).unwrap_or(false) {
+                drop(beat);
+                return self.say(item, "+ACK".to_owned());
             }
         }
         if item.attempt() > u64::from(self.plan.attempts) + SPARE {
             self.tell_failure(item, SILENCE, true);
+            drop(beat);
             return self.give_up(item, SILENCE);
         }
-        let beat = self.beat(item);
         let result = self.call(item);
         // If the broker does not say, the next one who gets it asks.
         let is_cancelled = result.is_err() && self.is_cancelled(item).unwrap_or(false);
@@ -376,11 +376,10 @@ impl Machine {
     fn give_up(&self, item: &Item, reason: &str) {
         let queue = &self.plan.queue;
         let subject = queue.names.subject(Place::Dead, item.address());
-        let (client, patience) = (queue.broker.inner.client.clone(), queue.broker.inner.patience);
+        let most = queue.broker.inner.client.max_payload();
         let (id, sequence, attempt) = (item.id(), item.sequence(), item.attempt());
         let verdict = Verdict { id, sequence, attempt, reason };
-        let letter = verdict.letter(subject, item.payload(), client.max_payload());
-        match queue.broker.wait(async move { api::store(&client, letter, patience).await }) {
+        match queue.store(verdict.letter(subject, item.payload(), most)) {
             Ok(_) => {
                 count(&self.counts.dead);
                 self.say(item, "+ACK".to_owned());

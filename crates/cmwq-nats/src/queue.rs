@@ -413,10 +413,14 @@ impl SharedQueue {
         Ok(())
     }
 
-    fn put_message(&self, address: Address, message: Question) -> Result<Ticket, Error> {
+    /// See [`api::store`].
+    pub(crate) fn store(&self, message: Question) -> Result<Stored, Error> {
         let (client, patience) = (self.broker.inner.client.clone(), self.broker.inner.patience);
-        let stored = self.broker.wait(async move { api::store(&client, message, patience).await });
-        match stored? {
+        self.broker.wait(async move { api::store(&client, message, patience).await })
+    }
+
+    fn put_message(&self, address: Address, message: Question) -> Result<Ticket, Error> {
+        match self.store(message)? {
             Stored::Here => Ok(Ticket::new(self.clone(), address, false)),
             Stored::Occupied => Ok(Ticket::new(self.clone(), address, true)),
             Stored::Full => Err(Error::new(

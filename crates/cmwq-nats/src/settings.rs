@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::api::{NO_CONSUMER, NO_STREAM, Question};
-use crate::error::Error;
+use crate::api::{NO_CONSUMER, NO_STREAM, Question, Stored};
+use crate::error::{Error, ErrorKind};
 use crate::names::{Address, MACHINES, Place, TIMERS};
-use crate::queue::{SharedQueue, UNLIMITED, nanos, number};
+use crate::queue::{SharedQueue, UNLIMITED, nanos};
 
 /// How many machines may wait for an item at the same time.
 const MOST_WAITING: u64 = 4096;
@@ -211,12 +211,17 @@ impl<'a> Lock<'a> {
         let (mut holder, mut since) = (None, Instant::now());
         loop {
             let message = Question::message(subject.clone(), &queue.call_id(), &[]);
-            match queue.broker.ask(&what, message)? {
-                Ok(stored) => return Ok(Self { queue, number: number(&stored["seq"]) }),
-                Err(no) if !no.text.contains("per subject") => return Err(no.to_error(&what)),
-                Err(_) => {}
-            }
+            let stored = queue.store(message)?;
             let now = queue.find(Place::Later, &address)?;
+            match (stored, now) {
+                (Stored::Here, Some(number)) => return Ok(Self { queue, number }),
+                (Stored::Full, _) => {
+                    let stream = queue.names.stream(Place::Later);
+                    let text = format!("{what}: stream {stream} has as many messages as it may");
+                    return Err(Error::new(ErrorKind::Full, text));
+                }
+                _ => {}
+            }
             if now != holder {
                 (holder, since) = (now, Instant::now());
             }

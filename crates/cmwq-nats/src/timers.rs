@@ -79,9 +79,11 @@ async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<St
         Stored::Occupied | Stored::Full => {}
     }
     let due = names.due(item.address(), &item.sequence().to_string());
-    // If it is there, this was done before.
-    store(client, moved(client, item, due), PATIENCE).await.ok()?;
-    Some(done())
+    Some(match store(client, moved(client, item, due), PATIENCE).await.ok()? {
+        // If it is there, this was done before.
+        Stored::Here | Stored::Occupied => done(),
+        Stored::Full => look_later(item),
+    })
 }
 
 /// The item's message, for another place.

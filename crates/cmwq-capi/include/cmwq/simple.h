@@ -30,8 +30,10 @@ typedef void (*cmwq_func_t)(void *arg);
 struct workqueue_struct *cmwq_create(const char *name);
 
 /*
- * Waits for all items, and for what they queue, and ends the queue. Delayed items whose time has not come are not waited for:
- * they keep the queue as it is until they have been done. From a function on the same queue it does not wait.
+ * Waits for all items, and for what they queue, and ends the queue. From now on it takes nothing that is delayed, and other
+ * things only from functions on it: everybody else is told -ESHUTDOWN, threads that are queueing there just now among them.
+ * Delayed items that it has already are not waited for: the queue ends when they have been done. From a function on the same
+ * queue it does not wait. The pointer is good for such answers until 64 other queues have been destroyed.
  */
 void cmwq_destroy(struct workqueue_struct *wq);
 
@@ -50,7 +52,7 @@ int cmwq_queue(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 
 /*
  * The same, when so many milliseconds have passed by CLOCK_MONOTONIC, which stands still while the machine is suspended: not
- * before, and usually within one after. Any number will do; beyond some 146 years it is taken as that. If the queue takes
+ * before, and usually within one after. Any number will do; what is longer than some 292 years never ends. If the queue takes
  * nothing by then, nothing is called.
  */
 int cmwq_queue_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);

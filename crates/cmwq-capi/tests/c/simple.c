@@ -26,9 +26,46 @@ static void add(void *arg)
 	pthread_mutex_unlock(&lock);
 }
 
-static void nothing(void *arg)
+/* Delays itself again and again, until that is refused. */
+static struct workqueue_struct *busy;
+static int nr_delayed, is_refused;
+
+static void again(void *arg)
+{
+	int answer = cmwq_queue_delayed(busy, again, arg, 1);
+
+	CHECK(answer == 0 || answer == -ESHUTDOWN);
+	count(answer ? &is_refused : &nr_delayed);
+}
+
+static void rest(void *arg)
 {
 	(void)arg;
+	usleep(1000);
+}
+
+/* Queues faster than is done, until that is refused. */
+static void *produce(void *arg)
+{
+	while (cmwq_queue(busy, rest, arg) == 0)
+		usleep(100);
+	return arg;
+}
+
+/* While one thread queues and a function delays itself: neither keeps the queue. */
+static void destroy_while_in_use(void)
+{
+	pthread_t producer;
+
+	is_refused = nr_delayed = 0;
+	busy = cmwq_create("busy");
+	CHECK(busy && cmwq_queue_delayed(busy, again, NULL, 1) == 0);
+	CHECK(pthread_create(&producer, NULL, produce, NULL) == 0);
+	AWAIT(load(&nr_delayed) > 2);
+	cmwq_destroy(busy);
+	CHECK(cmwq_queue(busy, rest, NULL) == -ESHUTDOWN && !cmwq_start_delayed(busy, rest, NULL, 1));
+	CHECK(pthread_join(producer, NULL) == 0);
+	AWAIT(load(&is_refused));
 }
 
 static void wait_at_gate(void *arg)
@@ -61,6 +98,7 @@ int main(void)
 	int one = 1, ten = 10;
 	size_t i;
 
+	alarm(300);
 	wq = cmwq_create("simple");
 	CHECK(wq);
 	for (i = 0; i < 100; i++)
@@ -109,7 +147,9 @@ int main(void)
 	CHECK(cmwq_queue(wq, chain, NULL) == 0);
 	cmwq_destroy(wq);
 	CHECK(left == 0);
-	/* Whatever was delayed keeps the queue until then. */
+	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL);
+	CHECK(cmwq_queue_delayed(wq, add, &one, 1) == -ESHUTDOWN);
+	/* What was delayed before is done all the same. */
 	for (;;) {
 		int now;
 
@@ -120,13 +160,11 @@ int main(void)
 			break;
 		sched_yield();
 	}
-	/* Then it goes. */
-	while (cmwq_queue(wq, nothing, NULL) == 0)
-		sched_yield();
-	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL);
 	/* Not after all indices there are. */
-	alarm(60);
 	CHECK(cmwq_for_each(wq, (size_t)-1, 0, square, squares) == -ESHUTDOWN);
 	CHECK(cmwq_queue_delayed(wq, add, &one, 1) == -ESHUTDOWN && sum == 204);
+
+	for (i = 0; i < 20; i++)
+		destroy_while_in_use();
 	return 0;
 }

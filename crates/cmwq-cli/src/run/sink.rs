@@ -31,17 +31,12 @@ pub(super) enum Output {
     Files([Arc<Captured>; 2], Option<Vec<u8>>),
 }
 
-/// What waits for its turn, and then has this line in the log.
+/// What waits for its turn.
 #[derive(Debug)]
-struct Waiting {
-    output: Kept,
-    line: Option<String>,
-}
-
-#[derive(Debug)]
-enum Kept {
-    Here(Output),
-    /// On a disk, and what to print before each line.
+enum Waiting {
+    /// With the line that it has in the log then.
+    Here(Output, Option<String>),
+    /// The same on a disk, and what to print before each line of output.
     Spooled(Part, Option<Vec<u8>>),
 }
 
@@ -219,45 +214,50 @@ fn is_same(one: &File, other: &File) -> bool {
 impl State {
     /// Keeps what has to wait for its turn: where it is, if that is not too much, or on a disk.
     fn keep(&mut self, number: u64, output: Output, line: Option<String>) {
-        let size = output.size();
+        let size = output.size() + line.as_ref().map_or(0, String::len);
         let may_stay = match &output {
-            Output::Nothing => true,
-            Output::Bytes(..) => self.in_memory + size <= IN_MEMORY,
+            Output::Nothing | Output::Bytes(..) => self.in_memory + size <= IN_MEMORY,
             Output::Files(..) => false,
         };
-        let part = if may_stay { None } else { self.spool.put(&output).ok() };
-        let output = match (part, output) {
-            (Some(part), Output::Bytes(_, tag) | Output::Files(_, tag)) => Kept::Spooled(part, tag),
+        let part = if may_stay {
+            None
+        } else {
+            self.spool.put(&output, line.as_deref().unwrap_or_default()).ok()
+        };
+        let waiting = match (part, output) {
+            (Some(part), Output::Nothing) => Waiting::Spooled(part, None),
+            (Some(part), Output::Bytes(_, tag) | Output::Files(_, tag)) => {
+                Waiting::Spooled(part, tag)
+            }
             // Where there is no room it stays where it is.
-            (_, output) => {
+            (None, output) => {
                 self.in_memory += size;
-                Kept::Here(output)
+                Waiting::Here(output, line)
             }
         };
-        self.waiting.insert(number, Waiting { output, line });
+        self.waiting.insert(number, waiting);
     }
 
     /// Prints what the next command has written, if that waits for its turn: its line in the log.
     fn print_next(&mut self) -> io::Result<Option<Option<String>>> {
-        let Some(Waiting { output, line }) = self.waiting.remove(&self.turn) else {
-            return Ok(None);
-        };
+        let Some(waiting) = self.waiting.remove(&self.turn) else { return Ok(None) };
         self.turn += 1;
-        match output {
-            Kept::Here(output) => {
-                self.in_memory -= output.size();
+        match waiting {
+            Waiting::Here(output, line) => {
+                self.in_memory -= output.size() + line.as_ref().map_or(0, String::len);
                 output.print(&mut self.ours)?;
+                Ok(Some(line))
             }
-            Kept::Spooled(part, tag) => {
+            Waiting::Spooled(part, tag) => {
                 let mut both = self.ours.iter_mut().enumerate();
                 let printed = both.try_for_each(|(which, to)| {
                     self.spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
                 });
+                let line = printed.and_then(|()| self.spool.line(&part));
                 self.spool.remove(&part);
-                printed?;
+                Ok(Some(Some(line?).filter(|line| !line.is_empty())))
             }
         }
-        Ok(Some(line))
     }
 }
 
@@ -266,6 +266,31 @@ mod tests {
     use std::io::{Read as _, Seek as _};
 
     use super::*;
+
+    fn contents(mut file: File) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn lines_of_the_log_wait_in_order_in_memory_or_on_a_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let journal = Journal::open(&path, false).unwrap();
+        let header = contents(File::open(&path).unwrap());
+        let sink = Sink::new(true, Progress::new(false), Some(journal)).unwrap();
+        let line = |number: u64| number.to_string().repeat(IN_MEMORY / 4) + "\n";
+        for number in (1..=9).rev() {
+            sink.finish(number, Output::Nothing, Some(line(number))).unwrap();
+            let state = sink.lock();
+            assert!(state.in_memory <= IN_MEMORY, "{} after {number}", state.in_memory);
+        }
+        let lines: String = (1..=9).map(line).collect();
+        assert!(contents(File::open(&path).unwrap()) == [header, lines.into_bytes()].concat());
+        assert_eq!(sink.lock().in_memory, 0);
+    }
 
     #[test]
     fn what_waits_is_printed_in_order_from_memory_or_disk() {
@@ -282,12 +307,6 @@ mod tests {
             assert!(state.in_memory <= IN_MEMORY, "{} after {number}", state.in_memory);
             assert_eq!(state.waiting.len(), [0, 0, 3, 2, 1][number as usize]);
         }
-        let contents = |mut file: File| {
-            let mut bytes = Vec::new();
-            file.rewind().unwrap();
-            file.read_to_end(&mut bytes).unwrap();
-            bytes
-        };
         let [first, mut second, third, fourth] = [1, 2, 3, 4].map(|number| text(number)[0].clone());
         second.splice(0..0, *b"tag\t");
         assert!(contents(out) == [first, second, third, fourth].concat());

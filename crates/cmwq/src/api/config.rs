@@ -141,7 +141,7 @@ impl Config {
 
     /// What each thread calls that will run work functions, before the first of them: workers,
     /// rescuers, BH contexts. While it has not returned, the thread runs nothing; it must not wait
-    /// for items. Its panics are swallowed.
+    /// for items. Its panics are swallowed. A child that it forks must not return from it.
     pub fn on_thread_start(mut self, hook: impl Fn(&WorkerThread) + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(Box::new(hook));
         self
@@ -149,7 +149,8 @@ impl Config {
 
     /// What each of these threads calls when it leaves, after the last function. Threads that are
     /// there when the process ends do not call it, unless [`shutdown`](crate::shutdown) is called
-    /// before, which waits for it. Its panics are swallowed.
+    /// before, which waits for it. Its panics are swallowed. A child that it forks must not return
+    /// from it.
     pub fn on_thread_stop(mut self, hook: impl Fn(&WorkerThread) + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Box::new(hook));
         self

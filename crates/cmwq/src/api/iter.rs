@@ -1,8 +1,8 @@
 //! Functions over iterators, on a queue, with bounded look-ahead.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::panic::resume_unwind;
+use std::{fmt, mem};
 
 use crate::api::closure::{AbortOnDrop, JoinError};
 use crate::api::workqueue::Workqueue;
@@ -69,10 +69,8 @@ pub trait IteratorOn: Iterator + Sized {
         T: Send + 'static,
     {
         let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
-        let (send, answers) = channel();
-        let (running, free) = (Vec::new(), Vec::new());
-        let generation = generation::current();
-        MapUnorderedOn { items: self, wq, func, ahead, running, free, send, answers, generation }
+        let (running, free, answers) = (Vec::new(), Vec::new(), Answers::new());
+        MapUnorderedOn { items: self, wq, func, ahead, running, free, answers }
     }
 
     /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
@@ -182,10 +180,7 @@ pub struct MapUnorderedOn<I: Iterator, F, T> {
     running: Vec<Option<AbortOnDrop<()>>>,
     /// Numbers of which there is none.
     free: Vec<usize>,
-    send: Sender<Answer<T>>,
-    answers: Receiver<Answer<T>>,
-    /// The process in which they run.
-    generation: u32,
+    answers: Answers<T>,
 }
 
 impl<I, F, T> MapUnorderedOn<I, F, T>
@@ -200,7 +195,7 @@ where
             self.running.push(None);
             self.running.len() - 1
         });
-        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.send));
+        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.answers));
         let handle = self.wq.queue_closure::<F, _, ()>(None, move || ticket.answer(func(item)));
         self.running[number] = Some(handle.abort_on_drop());
     }
@@ -214,11 +209,10 @@ impl<I: Iterator, F, T> MapUnorderedOn<I, F, T> {
     /// In a forked child: what was queued before answers to the parent.
     #[cold]
     fn begin_anew(&mut self) {
-        self.generation = generation::current();
         let nr_inherited = self.nr_running();
         self.running.clear();
         self.free.clear();
-        (self.send, self.answers) = channel();
+        self.answers = Answers::new();
         assert!(
             nr_inherited == 0,
             "{nr_inherited} items were queued by the parent of this forked process, whose results \
@@ -237,7 +231,7 @@ where
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        if self.generation != generation::current() {
+        if self.answers.are_inherited() {
             self.begin_anew();
         }
         while self.nr_running() < self.ahead
@@ -248,7 +242,7 @@ where
         if self.nr_running() == 0 {
             return None;
         }
-        let answer = wait_for(&self.answers);
+        let answer = wait_for(self.answers.receiver());
         let handle = self.running[answer.number].take().expect("it has not answered before");
         self.free.push(answer.number);
         if answer.outcome.is_none() {
@@ -290,16 +284,51 @@ struct Answer<T> {
     outcome: Option<T>,
 }
 
+type Ends<A> = (Sender<A>, Receiver<A>);
+
+/// The way of the answers. In a forked child it is left as it is: a thread that only the parent has
+/// may have been at it, and be waited for.
+struct Answers<T> {
+    ends: Option<Ends<Answer<T>>>,
+    /// The process that has made it.
+    generation: u32,
+}
+
+impl<T> Answers<T> {
+    fn new() -> Self {
+        Self { ends: Some(channel()), generation: generation::current() }
+    }
+
+    fn are_inherited(&self) -> bool {
+        self.generation != generation::current()
+    }
+
+    fn receiver(&self) -> &Receiver<Answer<T>> {
+        &self.ends.as_ref().expect("until it is dropped").1
+    }
+}
+
+impl<T> Drop for Answers<T> {
+    fn drop(&mut self) {
+        if self.are_inherited() {
+            mem::forget(self.ends.take());
+        }
+    }
+}
+
 /// An item's duty to answer, which it does whatever becomes of it.
 struct Ticket<T> {
     number: usize,
-    send: Sender<Answer<T>>,
+    send: Option<Sender<Answer<T>>>,
+    /// That of the answers.
+    generation: u32,
     outcome: Option<T>,
 }
 
 impl<T> Ticket<T> {
-    fn new(number: usize, send: &Sender<Answer<T>>) -> Self {
-        Self { number, send: send.clone(), outcome: None }
+    fn new(number: usize, answers: &Answers<T>) -> Self {
+        let send = answers.ends.as_ref().map(|(send, _)| send.clone());
+        Self { number, send, generation: answers.generation, outcome: None }
     }
 
     fn answer(mut self, outcome: T) {
@@ -309,9 +338,14 @@ impl<T> Ticket<T> {
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
+        let Some(send) = self.send.take() else { return };
+        if self.generation != generation::current() {
+            // Nobody here waits for it: see `Answers`.
+            return mem::forget(send);
+        }
         let answer = Answer { number: self.number, outcome: self.outcome.take() };
         // Nobody may want to know any more.
-        drop(self.send.send(answer));
+        drop(send.send(answer));
     }
 }
 

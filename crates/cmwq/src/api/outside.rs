@@ -1,8 +1,10 @@
 //! Telling those who look how many items wait outside of the process.
 
 use crate::api::workqueue::Workqueue;
+use crate::engine::handle;
 use crate::os::generation;
-use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::os::published::Lasting;
+use crate::os::sync::{AtomicU64, Ordering};
 
 /// One place outside of the process, such as a broker's queue or a table of a database, from which
 /// a program takes what it queues. What it says waits there is shown beside its workqueue by
@@ -21,9 +23,27 @@ use crate::os::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct OutsideBacklog {
     wq: Workqueue,
-    shown: AtomicU64,
-    /// The process in which that was said: a child's queue shows nothing of it.
-    generation: AtomicU32,
+    shown: Shown,
+    /// The same in a forked child, whose queue shows nothing of what was said before. Some bytes
+    /// that stay.
+    shown_in_child: Lasting<Shown>,
+}
+
+/// What one process shows.
+#[derive(Debug)]
+struct Shown {
+    generation: u32,
+    items: AtomicU64,
+}
+
+impl Shown {
+    fn nothing() -> Self {
+        Self { generation: generation::current(), items: AtomicU64::new(0) }
+    }
+
+    fn is_own(&self) -> bool {
+        self.generation == generation::current()
+    }
 }
 
 impl Workqueue {
@@ -32,25 +52,42 @@ impl Workqueue {
     /// of queues beyond the first 16,384 it is not shown.
     #[must_use]
     pub fn outside_backlog(&self) -> OutsideBacklog {
-        let generation = AtomicU32::new(generation::current());
-        OutsideBacklog { wq: self.clone(), shown: AtomicU64::new(0), generation }
+        let shown_in_child = Lasting::nothing();
+        OutsideBacklog { wq: self.clone(), shown: Shown::nothing(), shown_in_child }
     }
 }
 
 impl OutsideBacklog {
     /// So many items wait there now. Some nanoseconds, never blocks.
     pub fn set(&self, items: u64) {
-        // ORDERING (all): no pairing: what is added up is right in any order.
-        let here = generation::current();
-        let is_inherited = self.generation.swap(here, Ordering::Relaxed) != here;
-        let before = self.shown.swap(items, Ordering::Relaxed);
-        let before = if is_inherited { 0 } else { before };
+        let shown = self.shown().unwrap_or_else(|| self.begin_in_child());
+        // ORDERING: no pairing: what is added up is right in any order.
+        let before = shown.items.swap(items, Ordering::Relaxed);
         self.wq.handle().add_outside(items.wrapping_sub(before));
+    }
+
+    /// What this process shows, if it was set here.
+    fn shown(&self) -> Option<&Shown> {
+        let own = Some(&self.shown).filter(|shown| shown.is_own());
+        own.or_else(|| self.shown_in_child.get().filter(|shown| shown.is_own()))
+    }
+
+    #[cold]
+    fn begin_in_child(&self) -> &Shown {
+        let _forks = handle::lock_successors();
+        self.shown().unwrap_or_else(|| {
+            let shown = Box::leak(Box::new(Shown::nothing()));
+            self.shown_in_child.set(shown);
+            shown
+        })
     }
 }
 
 impl Drop for OutsideBacklog {
     fn drop(&mut self) {
-        self.set(0);
+        // What the parent has said is shown by its own queue.
+        if self.shown().is_some() {
+            self.set(0);
+        }
     }
 }

@@ -170,8 +170,9 @@ pub unsafe fn destroy(raw: NonNull<()>) -> Workqueue {
     Workqueue::of_handle(handle)
 }
 
-/// As [`destroy`], but while timers are armed for the queue, it stays as it is, and takes in what
-/// anybody queues; then its end comes.
+/// As [`destroy`], behind the timers that are armed for the queue: their items are let in when they
+/// expire. Nobody arms another one, and others than the queue's items are refused as ever. Threads
+/// may be about to queue there, and are refused as well, or let in before the end.
 ///
 /// # Safety
 /// As there.

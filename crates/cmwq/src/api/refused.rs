@@ -43,7 +43,7 @@ impl Refused {
     pub(crate) fn of(closed: Closed) -> Self {
         match closed {
             _ if closed.is_for(Closed::SHUT) => Self::ShutDown,
-            _ if closed.is_for(Closed::DESTROYING) => Self::Closed,
+            _ if closed.is_for(Closed::DESTROYING.and(Closed::BEHIND_TIMERS)) => Self::Closed,
             _ => Self::Draining,
         }
     }

@@ -251,7 +251,7 @@ impl DelayedItem {
         // SAFETY: valid until it is queued.
         let refused = unsafe { this.as_ref() }.refused;
         // SAFETY: valid, and PENDING is owned.
-        if unsafe { wq.queue_claimed(cpu, this.cast()) } == Queueing::Refused
+        if unsafe { wq.queue_from_timer(cpu, this.cast()) } == Queueing::Refused
             && let Some(refused) = refused
         {
             // SAFETY: it will not run on behalf of this timer.

@@ -14,9 +14,9 @@ use crate::engine::wq::Wq;
 use crate::os::error::Error;
 use crate::os::generation;
 use crate::os::published::Lasting;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-use crate::os::sync::PlainGuard;
-use crate::os::sync::{Arc, AtomicBool, AtomicU64, Ordering, PlainMutex, lock_plain, try_lock};
+use crate::os::sync::{
+    Arc, AtomicBool, AtomicU64, Ordering, PlainGuard, PlainMutex, lock_plain, try_lock,
+};
 
 mod timers;
 
@@ -39,7 +39,7 @@ pub(crate) struct Owner {
     /// The queue was destroyed already, by [`Handle::destroy`]. In a child that has no queue yet:
     /// one that it makes is destroyed at once.
     is_destroyed: AtomicBool,
-    /// It is to be destroyed when no timer is armed for it. Set under the timers' lock.
+    /// It is closed, and to be destroyed when no timer is armed for it. Set under the timers' lock.
     is_left_to_timers: AtomicBool,
     /// The queue was closed and drained: destroying it is quick.
     is_drained: AtomicBool,
@@ -50,8 +50,7 @@ pub(crate) struct Owner {
 /// Held while a child makes itself a queue.
 static SUCCESSORS: PlainMutex<()> = PlainMutex::new(());
 
-/// See `fork`.
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+/// See `fork`, which holds it, too.
 pub(crate) fn lock_successors() -> PlainGuard<'static, ()> {
     lock_plain(&SUCCESSORS)
 }
@@ -134,19 +133,23 @@ impl Handle {
         self.0.is_destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the queue's items, if the caller can, and destroys the queue as
-    /// [`destroy`](Self::destroy) does, but not before the timers that are armed for it have
-    /// expired or were cancelled, and their items have run.
+    /// Closes the queue, waits for its items if the caller can, and destroys it behind the timers
+    /// that are armed for it: when they have expired or were cancelled, and their items have run.
+    /// Where it can be told when no thread is queueing any more is left to the last handle, as by
+    /// [`close_and_drain`](Self::close_and_drain).
     pub(crate) fn destroy_behind_timers(&self) {
-        if let Some(wq) = self.0.own() {
-            if !cannot_wait_for(&wq) {
-                wq.wait_until_idle();
-            }
-            if self.leave_to_timers(&wq) {
-                return;
-            }
+        let Some(wq) = self.0.own() else { return self.note_destroyed() };
+        let is_left_to_timers = self.leave_to_timers(&wq);
+        match cannot_wait_for(&wq) {
+            true if is_left_to_timers => {}
+            true => self.clone().end_later(&wq),
+            false if is_left_to_timers => wq.wait_until_idle(),
+            false => self.close_and_drain(),
         }
-        self.destroy();
+    }
+
+    fn end_later(self, wq: &Wq) {
+        wq.runtime.end_later(move || self.close_and_drain());
     }
 
     /// Drops the handle without waiting: if it is the last one, the reaper destroys the queue.
@@ -160,21 +163,14 @@ impl Handle {
         }
     }
 
-    /// No timer may be armed any more for the queue, which is to be destroyed then.
+    /// The queue is to be destroyed if no timer is armed for it any more.
     #[cold]
     fn end_behind_timers(self) {
         let Some(wq) = self.0.own() else { return };
-        // ORDERING: no pairing: the first one who sees it ends the queue.
-        if !self.0.is_left_to_timers.swap(false, Ordering::Relaxed) {
-            return;
+        // The items that they have queued are still to be waited for.
+        if self.takes_over_from_timers(&wq) {
+            self.end_later(&wq);
         }
-        wq.runtime.end_later(move || {
-            // The items that the timers have queued may arm others.
-            wq.wait_until_idle();
-            if !self.leave_to_timers(&wq) {
-                self.destroy_now(&wq);
-            }
-        });
     }
 }
 
@@ -227,7 +223,8 @@ impl Owner {
     fn make_successor(&self, runtime: &'static Runtime) -> Result<Arc<Wq>, Error> {
         let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
         // ORDERING: see `Handle::note_destroyed`.
-        if self.is_destroyed.load(Ordering::Relaxed) {
+        let is_destroyed = self.is_destroyed.load(Ordering::Relaxed);
+        if is_destroyed || self.wq.closed().is_for(Closed::BEHIND_TIMERS) {
             // As in the parent, who queues on it is refused.
             wq.destroy();
             return Ok(wq);

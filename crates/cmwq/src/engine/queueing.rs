@@ -41,6 +41,12 @@ impl Wq {
         self.closed_to_caller().is_none()
     }
 
+    /// Whether an item may be queued here whose timer was armed.
+    #[inline]
+    fn lets_in_from_timer(&self) -> bool {
+        self.closed().lets_in_from_timer(|| current::current_wq() == Some(self.key))
+    }
+
     /// Why the caller may not queue here; `None`: he may.
     #[inline]
     pub(crate) fn closed_to_caller(&self) -> Option<Closed> {
@@ -200,6 +206,24 @@ impl Wq {
         Queueing::Queued
     }
 
+    /// As [`queue_claimed`](Self::queue_claimed), for an item that was taken from its timer.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    pub(crate) unsafe fn queue_from_timer(
+        &self,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
+        if !self.lets_in_from_timer() {
+            // SAFETY: valid by the caller's promise.
+            return self.refuse(unsafe { item.as_ref() });
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.queue_let_in(self.choose(cpu), cpu, item) };
+        Queueing::Queued
+    }
+
     /// Queues an item whose PENDING the caller owns, and which the queue lets in, by the link of
     /// `way`. `cpu`: the CPU that was asked for.
     ///
@@ -254,7 +278,7 @@ impl Wq {
         items: &[NonNull<WorkItem>],
         mut refused: impl FnMut(NonNull<WorkItem>),
     ) {
-        if !self.lets_in() {
+        if !self.lets_in_from_timer() {
             // Here no link is made: the queue may have been destroyed.
             for &item in items {
                 // SAFETY: valid by the caller's promise.

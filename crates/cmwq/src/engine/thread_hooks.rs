@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::engine::invoke::Process;
 use crate::os::panic::guarded;
 use crate::os::sync::OnceLock;
 
@@ -54,7 +55,7 @@ pub(crate) fn begin(name: impl FnOnce() -> String) -> Option<Begun> {
     let hooks = HOOKS.get()?;
     let thread = WorkerThread { name: name() };
     if let Some(start) = &hooks.start {
-        guarded(|| start(&thread));
+        call(start, &thread);
     }
     Some(Begun { hooks, thread })
 }
@@ -67,7 +68,14 @@ pub(crate) struct Begun {
 impl Drop for Begun {
     fn drop(&mut self) {
         if let Some(stop) = &self.hooks.stop {
-            guarded(|| stop(&self.thread));
+            call(stop, &self.thread);
         }
     }
+}
+
+/// A child that the hook has forked has no such thread that it could go on as.
+fn call(hook: &Hook, thread: &WorkerThread) {
+    let here = Process::now();
+    guarded(|| hook(thread));
+    here.must_be("a hook of a thread");
 }

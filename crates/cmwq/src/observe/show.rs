@@ -215,7 +215,7 @@ fn kernel_flags(wq: &Wq) -> u32 {
         (spec.mem_reclaim, 3),
         (spec.highpri, 4),
         (spec.cpu_intensive, 5),
-        (wq.closed().is_for(Closed::DESTROYING), 15),
+        (wq.closed().is_for(Closed::DESTROYING.and(Closed::BEHIND_TIMERS)), 15),
         (wq.closed().is_for(Closed::DRAINING), 16),
         (spec.legacy, 18),
     ];

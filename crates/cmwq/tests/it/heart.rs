@@ -154,6 +154,7 @@ fn starts_during_a_sleep(cpu: u32) -> bool {
 
 /// As [`blocks`], while other programs keep every CPU busy, so that it never goes idle.
 fn beside_hogs() {
+    sys::keep_to_few_cpus();
     if is_perf_refused() {
         return;
     }

@@ -28,15 +28,9 @@ const SPIN: &str = "ulimit -t 600; while :; do :; done";
 /// How much CPU time a program uses while nobody else may start.
 const WHILE: Duration = Duration::from_millis(60);
 
-/// How many CPUs a scene has at most: a program computes on each, which on many CPUs, above all on
-/// emulated ones, would leave nothing for the rest of the test.
-const CPUS: usize = 4;
-
-/// A managed queue in a process that keeps to a few CPUs from now on. To be called before the
-/// library is used.
+/// A managed queue in a process that keeps to a few CPUs from now on.
 fn on_few_cpus(name: &str) -> Workqueue {
-    let cpus = sys::allowed_cpus();
-    sys::confine(0, &cpus[..cpus.len().min(CPUS)]).unwrap();
+    sys::keep_to_few_cpus();
     managed(name)
 }
 
@@ -149,6 +143,8 @@ fn running() {
     let wq = on_few_cpus("running");
     undisturbed(30, || {
         let programs = on_all_cpus(&wq, SPIN);
+        // Until then they wait now and then: for what they consist of, from a file system.
+        programs.iter().for_each(Program::computes);
         let (next, begun) = queue_next(&wq);
         programs.iter().for_each(Program::computes);
         let is_early = has_begun(&begun);

@@ -8,6 +8,8 @@
 
 use std::ptr::NonNull;
 
+use cmwq_core::Closed;
+
 use super::{Handle, Owner};
 use crate::engine::wq::Wq;
 use crate::os::sync::{Arc, Ordering, lock};
@@ -40,14 +42,25 @@ impl Handle {
         TimersHandle(unsafe { NonNull::new_unchecked(owner) })
     }
 
-    /// Whether timers are armed for the queue, which ends behind them then: who drops their handle
+    /// Closes the queue but for the items of the timers that are armed; no others are from now on.
+    /// Whether there are any: the queue ends behind them then, and who drops their handle
     /// [sees to it](Handle::drop_later). `wq`: the queue of this process.
     pub(super) fn leave_to_timers(&self, wq: &Wq) -> bool {
-        // Who counts the last one later sees under the lock that he is to end the queue.
+        // Who counts the last one later sees under the lock that he is to end the queue, and who
+        // is about to arm one, that he may not.
         let _timers = lock(&wq.runtime.service.timers);
+        wq.close(Closed::BEHIND_TIMERS);
         let is_left = self.0.nr_timers.load(Ordering::Relaxed) != 0;
         self.0.is_left_to_timers.store(is_left, Ordering::Relaxed);
         is_left
+    }
+
+    /// Whether no timer is armed any more for a queue that was left to them: the caller, alone, has
+    /// to end it. `wq`: the queue of this process.
+    pub(super) fn takes_over_from_timers(&self, wq: &Wq) -> bool {
+        let _timers = lock(&wq.runtime.service.timers);
+        let is_left = self.0.nr_timers.load(Ordering::Relaxed) != 0;
+        !is_left && self.0.is_left_to_timers.swap(false, Ordering::Relaxed)
     }
 
     /// How many timers are armed.

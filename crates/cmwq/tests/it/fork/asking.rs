@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use cmwq::{
     DelayedWork, GracePeriods, IteratorOn, RcuFunc, RcuHead, RcuWork, Workqueue, set_grace_periods,
@@ -26,6 +27,8 @@ pub(super) fn without_threads() {
     let (waits, dropped) = (wq.queue(|| 1), wq.queue(|| ()).abort_on_drop());
     let delayed = DelayedWork::new(|| ());
     assert!(wq.queue_delayed_work(&delayed, super::FAR));
+    let mut backlog = Some(wq.outside_backlog());
+    backlog.iter().for_each(|backlog| backlog.set(1_200));
     let mut waits = Some(waits);
     let status = sys::fork(|| {
         sys::refuse(&[libc::SYS_clone, libc::SYS_clone3]).unwrap();
@@ -35,6 +38,7 @@ pub(super) fn without_threads() {
         let Ok(ended) = handle.join_timeout(PATIENCE) else { panic!("it was waited for") };
         assert!(ended.is_err());
         drop(dropped);
+        drop(backlog.take());
     });
     assert_eq!(status, 0);
     drop(opened);
@@ -99,6 +103,13 @@ fn a_child_does_not_wait_for_results_of_its_parents_items() {
 }
 
 pub(super) fn results() {
+    // The worker that has answered may be at the answers still, when the parent forks.
+    for _ in 0..12 {
+        results_of_one_round();
+    }
+}
+
+fn results_of_one_round() {
     let wq = managed("results");
     let gate = Gate::new();
     let opened = Opened(&gate);
@@ -106,21 +117,27 @@ pub(super) fn results() {
         let gate = gate.clone();
         move |n: u64| {
             if n > 0 {
-                gate.pass();
+                gate.spin();
+            } else {
+                // The parent waits for the answer by then, mostly.
+                std::thread::sleep(Duration::from_millis(1));
             }
             n
         }
     };
-    let mut any = (0..4).map_unordered_on(&wq, 2, func);
+    // Some of them run, the others wait.
+    let ahead = 4 * sys::allowed_cpus().len() as u64;
+    let mut any = (0..ahead + 3).map_unordered_on(&wq, ahead as usize, func);
     assert_eq!(any.next(), Some(0), "the next one is under way");
     let status = sys::fork(|| {
         let failed = catch_unwind(AssertUnwindSafe(|| any.next())).unwrap_err();
         let text = failed.downcast_ref::<String>().expect("a text");
         assert!(text.contains("the parent of this forked process"), "{text}");
         gate.open();
-        assert_eq!(any.by_ref().sum::<u64>(), 2 + 3, "it goes on with the others");
+        let others: u64 = (ahead..ahead + 3).sum();
+        assert_eq!(any.by_ref().sum::<u64>(), others, "it goes on with the others");
     });
     assert_eq!(status, 0);
     drop(opened);
-    assert_eq!(any.sum::<u64>(), 1 + 2 + 3);
+    assert_eq!(any.sum::<u64>(), (0..ahead + 3).sum());
 }
