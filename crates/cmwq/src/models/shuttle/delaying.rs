@@ -88,3 +88,32 @@ fn none_is_armed_when_all_is_shut() {
         assert!(late.join().unwrap_err().is_refused());
     });
 }
+
+/// A queue is destroyed behind its timers, while the item of one queues and delays others, and so
+/// does a thread: what was taken in is done, and nobody hangs.
+#[test]
+fn a_queue_is_destroyed_behind_its_timers() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let item = {
+            let wq = wq.clone();
+            move || (wq.queue(|| 1), wq.queue_delayed(|| 2, SOON))
+        };
+        let armed = wq.queue_delayed(item, SOON);
+        let outside = {
+            let wq = wq.clone();
+            thread::spawn(move || (wq.queue_delayed(|| 3, SOON), wq.queue(|| 4)))
+        };
+        wq.handle().destroy_behind_timers();
+        assert!(wq.queue(|| 5).join().unwrap_err().is_refused());
+        let (chained, armed_again) = armed.join().expect("it was armed before");
+        assert_eq!(chained.join().unwrap(), 1, "it is chained, or was queued before");
+        let (late, queued) = outside.join().unwrap();
+        for (value, item) in [(2, armed_again), (3, late), (4, queued)] {
+            match item.join() {
+                Ok(joined) => assert_eq!(joined, value),
+                Err(error) => assert!(error.is_refused()),
+            }
+        }
+    });
+}
