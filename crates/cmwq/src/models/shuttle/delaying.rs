@@ -6,6 +6,7 @@ use cmwq_core::Closed;
 use shuttle::thread;
 
 use super::{Pods, check};
+use crate::DelayedWork;
 use crate::os::sync::lock;
 
 const SOON: Duration = Duration::from_millis(1);
@@ -115,5 +116,23 @@ fn a_queue_is_destroyed_behind_its_timers() {
                 Err(error) => assert!(error.is_refused()),
             }
         }
+        // Its end does not wait for the handles.
+        while !wq.handle().is_going() {
+            thread::yield_now();
+        }
+    });
+}
+
+/// One of them is flushed, and its item run: the others are still waited for.
+#[test]
+fn a_queue_that_is_destroyed_behind_its_timers_waits_for_all() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let (work, late) = (DelayedWork::new(|| ()), wq.queue_delayed(|| 1, LATER));
+        assert!(wq.queue_delayed_work(&work, LATER));
+        wq.handle().destroy_behind_timers();
+        let flushing = thread::spawn(move || work.flush());
+        assert_eq!(late.join().unwrap(), 1);
+        flushing.join().unwrap();
     });
 }
