@@ -21,7 +21,8 @@ pub enum Cancelled {
     /// It waited, or was delayed. No machine has run it, and none will.
     BeforeStart,
     /// A machine has taken it, or did so in this moment. It may be running, and is not stopped, or
-    /// wait for its next attempt. No machine will start it again.
+    /// wait for its next attempt. No machine will start it again, unless the broker does not answer
+    /// the question whether it may.
     Started,
     /// It was not there: done, given up, or cancelled before its start.
     NotThere,

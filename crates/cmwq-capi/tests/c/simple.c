@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmwq/simple.h>
 #include "check.h"
@@ -91,6 +92,37 @@ static void chain(void *arg)
 		CHECK(cmwq_queue(wq, chain, arg) == 0);
 }
 
+static void check_child(pid_t child)
+{
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* A child that uses a queue and destroys it leaves a closed one to its own child. */
+static void destroy_in_child(void)
+{
+	struct workqueue_struct *queue = cmwq_create("children's");
+	pid_t child = fork(), grandchild;
+
+	if (!child) {
+		CHECK(cmwq_queue(queue, rest, NULL) == 0);
+		cmwq_destroy(queue);
+		grandchild = fork();
+		if (!grandchild) {
+			CHECK(cmwq_queue(queue, rest, NULL) == -ESHUTDOWN);
+			CHECK(cmwq_queue_delayed(queue, rest, NULL, 1) == -ESHUTDOWN);
+			_exit(0);
+		}
+		check_child(grandchild);
+		_exit(0);
+	}
+	check_child(child);
+	CHECK(cmwq_queue(queue, rest, NULL) == 0);
+	cmwq_destroy(queue);
+}
+
 int main(void)
 {
 	static size_t squares[5000];
@@ -166,5 +198,6 @@ int main(void)
 
 	for (i = 0; i < 20; i++)
 		destroy_while_in_use();
+	destroy_in_child();
 	return 0;
 }

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
+pub use cmwq_core::{Closed, WorkFn, WorkItem, WorkWord};
 
 mod call;
 mod find;
@@ -259,7 +259,8 @@ pub unsafe fn queue_delayed(
     as_in_c(unsafe { arm(wq, cpu, item, delay) })
 }
 
-/// KERNEL: `mod_delayed_work_on` — same.
+/// KERNEL: `mod_delayed_work_on` — same. A queue that is destroyed [behind its
+/// timers](destroy_behind_timers) arms none, so an item that is pending stays as it is.
 ///
 /// # Safety
 /// As for [`queue`].
@@ -271,6 +272,9 @@ pub unsafe fn mod_delayed(
 ) -> bool {
     // SAFETY: valid by the caller's promise.
     let delayed = unsafe { &item.as_ref().0 };
+    if wq.handle().closed().is_for(Closed::BEHIND_TIMERS) && delayed.item.is_pending() {
+        return true;
+    }
     let was_pending = grab::grab(wq.handle().runtime, Target::Delayed(delayed));
     // SAFETY: PENDING is ours; the rest is passed on to the caller.
     let _ = unsafe { arm(wq, cpu, item, delay) };

@@ -48,14 +48,16 @@ const _: () = {
 /// not unwind.
 pub(crate) type Refused = unsafe fn(NonNull<DelayedItem>);
 
-/// Where a delayed item is going.
+/// Where a delayed item is going whose timer was taken, and is counted until it has
+/// [gone](DelayedItem::go): a queue that waits for its timers waits for it, too.
+#[must_use]
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) wq: Handle,
-    pub(crate) cpu: Option<u32>,
+    wq: TimersHandle,
+    cpu: Option<u32>,
 }
 
-/// As a [`Target`], while the timer is armed and counted.
+/// As a [`Target`], while the timer is armed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Route {
@@ -211,8 +213,7 @@ impl DelayedItem {
     pub(crate) fn take_timer(&self, runtime: &Runtime) -> Option<Target> {
         let target = || {
             let (wq, cpu) = self.route().parts();
-            // SAFETY: under the lock, and counted until now.
-            Target { wq: unsafe { wq.exchange() }, cpu }
+            Target { wq, cpu }
         };
         // SAFETY: valid; armed on the runtime's wheel if at all.
         unsafe { runtime.service.disarm(self.own_timer(), target) }
@@ -247,7 +248,10 @@ impl DelayedItem {
     /// # Safety
     /// As for [`queue`](Self::queue), by the owner of PENDING.
     pub(crate) unsafe fn go(this: NonNull<Self>, target: Target) {
-        let Target { wq, cpu } = target;
+        let Target { wq: handle, cpu } = target;
+        // SAFETY: the timer is still counted, until the end of this function.
+        let wq = unsafe { handle.wq() };
+        let service = &wq.runtime.service;
         // SAFETY: valid until it is queued.
         let refused = unsafe { this.as_ref() }.refused;
         // SAFETY: valid, and PENDING is owned.
@@ -257,8 +261,10 @@ impl DelayedItem {
             // SAFETY: it will not run on behalf of this timer.
             unsafe { refused(this) };
         }
-        // The item may wait for another timer, and so for this thread.
-        wq.drop_later();
+        // SAFETY: it was counted.
+        let last = unsafe { service.forget_timers(handle, 1) };
+        // It may be the queue's last handle, and the caller one of its items.
+        last.into_iter().for_each(Handle::drop_later);
     }
 
     fn timer(this: NonNull<Self>) -> NonNull<Timer> {

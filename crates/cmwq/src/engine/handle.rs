@@ -135,8 +135,6 @@ impl Handle {
 
     /// Closes the queue, waits for its items if the caller can, and destroys it behind the timers
     /// that are armed for it: when they have expired or were cancelled, and their items have run.
-    /// Where it can be told when no thread is queueing any more is left to the last handle, as by
-    /// [`close_and_drain`](Self::close_and_drain).
     pub(crate) fn destroy_behind_timers(&self) {
         let Some(wq) = self.0.own() else { return self.note_destroyed() };
         let is_left_to_timers = self.leave_to_timers(&wq);
@@ -144,12 +142,23 @@ impl Handle {
             true if is_left_to_timers => {}
             true => self.clone().end_later(&wq),
             false if is_left_to_timers => wq.wait_until_idle(),
-            false => self.close_and_drain(),
+            false => self.end(&wq),
         }
     }
 
-    fn end_later(self, wq: &Wq) {
-        wq.runtime.end_later(move || self.close_and_drain());
+    fn end_later(self, wq: &Arc<Wq>) {
+        let wq = Arc::clone(wq);
+        wq.runtime.end_later(move || self.end(&wq));
+    }
+
+    /// Ends a closed queue. One that has pools or a thread of its own gives them up. Another one
+    /// leaves its pools with its last handle only, when no thread can be about to queue any more.
+    fn end(&self, wq: &Wq) {
+        if wq.is_replaceable() || wq.spec.mem_reclaim {
+            self.destroy_now(wq);
+        } else {
+            self.close_and_drain();
+        }
     }
 
     /// Drops the handle without waiting: if it is the last one, the reaper destroys the queue.
@@ -224,7 +233,9 @@ impl Owner {
         let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
         // ORDERING: see `Handle::note_destroyed`.
         let is_destroyed = self.is_destroyed.load(Ordering::Relaxed);
-        if is_destroyed || self.wq.closed().is_for(Closed::BEHIND_TIMERS) {
+        // Of the parent, if it is a child, too.
+        let last = self.successor.get().unwrap_or(&self.wq);
+        if is_destroyed || last.closed().is_for(Closed::BEHIND_TIMERS) {
             // As in the parent, who queues on it is refused.
             wq.destroy();
             return Ok(wq);

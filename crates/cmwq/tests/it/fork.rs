@@ -42,6 +42,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::first_calls", first::calls),
     ("fork::first_use", first::of_the_library),
     ("fork::returning", returning::returning),
+    ("fork::hooking", returning::hooking),
     ("fork::without_threads", asking::without_threads),
     ("fork::given_back", asking::given_back),
     ("fork::results", asking::results),

@@ -123,21 +123,6 @@ impl TimersHandle {
         (left == 0).then(|| Handle(unsafe { Arc::from_raw(self.0.as_ptr()) }))
     }
 
-    /// As [`sub`](Self::sub) for one timer, but always returns a handle.
-    ///
-    /// # Safety
-    /// As for `sub`.
-    pub(crate) unsafe fn exchange(self) -> Handle {
-        // SAFETY: passed on to the caller.
-        unsafe { self.sub(1) }.unwrap_or_else(|| {
-            // SAFETY: it comes from an `Arc`, of which the other timers have a reference.
-            Handle(unsafe {
-                Arc::increment_strong_count(self.0.as_ptr());
-                Arc::from_raw(self.0.as_ptr())
-            })
-        })
-    }
-
     /// The queue.
     ///
     /// # Safety

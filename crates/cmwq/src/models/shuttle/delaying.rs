@@ -7,7 +7,7 @@ use shuttle::thread;
 
 use super::{Pods, check};
 use crate::DelayedWork;
-use crate::os::sync::lock;
+use crate::os::sync::{Arc, AtomicU32, Ordering, lock};
 
 const SOON: Duration = Duration::from_millis(1);
 const LATER: Duration = Duration::from_millis(100);
@@ -128,11 +128,15 @@ fn a_queue_is_destroyed_behind_its_timers() {
 fn a_queue_that_is_destroyed_behind_its_timers_waits_for_all() {
     check(Pods::One, |world| {
         let wq = world.percpu();
-        let (work, late) = (DelayedWork::new(|| ()), wq.queue_delayed(|| 1, LATER));
+        let runs = Arc::new(AtomicU32::new(0));
+        let theirs = Arc::clone(&runs);
+        let work = DelayedWork::new(move || _ = theirs.fetch_add(1, Ordering::Relaxed));
+        let late = wq.queue_delayed(|| 1, LATER);
         assert!(wq.queue_delayed_work(&work, LATER));
         wq.handle().destroy_behind_timers();
         let flushing = thread::spawn(move || work.flush());
         assert_eq!(late.join().unwrap(), 1);
         flushing.join().unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 1, "it was armed before, too");
     });
 }

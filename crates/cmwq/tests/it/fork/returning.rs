@@ -2,12 +2,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 
 use cmwq::Workqueue;
 
 use crate::support::scene::Stage;
-use crate::support::wait::Opened;
-use crate::support::{Gate, joined, occupy, sys};
+use crate::support::wait::{Opened, PATIENCE};
+use crate::support::{Gate, joined, managed, occupy, sys};
 
 #[test]
 fn a_child_in_which_a_work_function_returns_ends_and_runs_nothing() {
@@ -47,4 +48,18 @@ fn judge((forks, behind, mut reading): Both) {
     let mut said = String::new();
     reading.read_to_string(&mut said).unwrap();
     assert_eq!(said, ".", "the parent's item ran here only");
+}
+
+#[test]
+fn a_child_in_which_a_hook_of_a_thread_returns_ends() {
+    Stage::new("fork::hooking").play();
+}
+
+pub(super) fn hooking() {
+    let (tell, told) = mpsc::channel();
+    let forks = move |_: &cmwq::WorkerThread| _ = sys::split().map(|child| tell.send(child));
+    cmwq::Config::builder().on_thread_start(forks).install().unwrap();
+    joined(managed("hooked").queue(|| ()));
+    let status = sys::end_of(told.recv_timeout(PATIENCE).unwrap());
+    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}");
 }
