@@ -138,6 +138,9 @@ fn wait(handle: Option<JoinHandle<()>>, answer: c_int) -> c_int {
 c_functions! {
     /// A managed queue, or null, which is said.
     fn cmwq_create(name: *const c_char) -> *mut workqueue_struct {
+        if !face::is_there(HERE, name, "name") {
+            return ptr::null_mut();
+        }
         // SAFETY: passed on to the caller.
         unsafe { cmwq_alloc_workqueue(name, MANAGED, 0) }
     }
@@ -150,6 +153,9 @@ c_functions! {
 
     /// Waits for what was queued before.
     fn cmwq_flush(wq: *mut workqueue_struct) {
+        if !face::is_there(HERE, wq, "workqueue") {
+            return;
+        }
         // SAFETY: passed on to the caller.
         unsafe { __flush_workqueue(wq) }
     }

@@ -2,7 +2,7 @@
 //! tried again, and are counted.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -430,6 +430,12 @@ impl Work {
                 message::say(format_args!("{program}: ended by signal {signal}"));
             }
             End::TimedOut => message::say(format_args!("{}: took too long", typed(&job.words))),
+            End::NotFound if job.words.first().is_some_and(|word| has_blanks(word)) => {
+                message::say(format_args!(
+                    "{program}: there is no such program: words are separate arguments, and a line \
+                     for a shell comes behind `sh -c`"
+                ));
+            }
             End::NotFound => message::say(format_args!("{program}: there is no such program")),
             End::NotStarted | End::Exit(_) | End::Signal(_) => {}
         }
@@ -542,6 +548,10 @@ impl Drop for Settled<'_> {
             work.changed.notify_all();
         }
     }
+}
+
+fn has_blanks(word: &OsStr) -> bool {
+    word.as_encoded_bytes().iter().any(u8::is_ascii_whitespace)
 }
 
 /// What xargs exits with after such a command.
