@@ -10,7 +10,7 @@ mod text;
 
 use std::process::ExitCode;
 
-use cmwq_observe::inspect::Snapshot;
+use cmwq_observe::inspect::{Snapshot, Target};
 
 use crate::look::Which;
 use crate::look::limit::LeftOut;
@@ -45,12 +45,16 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let mut seen = match look::open(&args.process).and_then(|target| look::snapshot(&target)) {
+    let target = match look::open(&args.process) {
+        Ok(target) => target,
+        Err(code) => return code,
+    };
+    let mut seen = match look::snapshot(&target) {
         Ok(seen) => seen,
         Err(code) => return code,
     };
     if args.stuck {
-        return stuck(&seen, args);
+        return stuck(&target, &seen, args);
     }
     let left_out = if args.all { LeftOut::default() } else { look::limit::limit(&mut seen) };
     if args.json {
@@ -62,9 +66,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     output::print_foreign(&(text::report(&seen) + &words))
 }
 
-fn stuck(seen: &Snapshot, args: &Args) -> ExitCode {
+fn stuck(target: &Target, seen: &Snapshot, args: &Args) -> ExitCode {
     let most = if args.all { usize::MAX } else { MOST_STUCK };
-    let (busy, left_out) = stuck::busy(seen, most);
+    let (mut busy, left_out) = stuck::busy(seen, most);
+    if let Ok(now) = target.snapshot() {
+        stuck::keep_those_that_still_run(&mut busy, &now);
+    }
     let words = (left_out > 0).then(|| {
         format!("Left out: {left_out} workers, which are busy for less long. --all shows all.")
     });

@@ -30,6 +30,8 @@ pub(super) struct Busy {
     stack: Vec<String>,
     /// Why there is none.
     no_stack: Option<String>,
+    #[serde(skip)]
+    now: Activity,
 }
 
 /// Busy workers, the longest first, `most` of them; and how many more there are.
@@ -83,7 +85,17 @@ fn tell(
         others_wait: waits_at_pool || waits_behind,
         stack: item.iter().map(frame).collect(),
         no_stack,
+        now,
     }
+}
+
+/// Leaves out those whose item has ended since: their stack may be that of an idle worker.
+pub(super) fn keep_those_that_still_run(busy: &mut Vec<Busy>, seen: &Snapshot) {
+    let which = |now: Activity| (now.func, now.work, now.queue);
+    let runs = |it: &Busy, worker: &Worker| {
+        worker.tid == it.tid && worker.activity.is_some_and(|now| which(now) == which(it.now))
+    };
+    busy.retain(|it| seen.workers.iter().any(|worker| runs(it, worker)));
 }
 
 fn state(pid: u32, tid: u32, thread: Option<Thread>) -> String {
