@@ -26,7 +26,10 @@ use runs::Total;
 #[command(after_long_help = include_str!("sim/help.txt"))]
 pub(crate) struct Args {
     /// Run this seed alone
-    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    #[arg(
+        long, value_name = "N", conflicts_with = "seeds",
+        value_parser = clap::value_parser!(u64).range(..u64::MAX)
+    )]
     seed: Option<u64>,
 
     /// Run the seeds from A up to, but not including, B

@@ -219,12 +219,14 @@ fn list(ui: &Ui, rows: &[Row], width: u16, theme: Theme) -> Table<'static> {
 
 /// Why a list is empty.
 fn nothing(model: &Model, ui: &Ui) -> String {
+    let has_ended = model.now.process == Process::Ended;
     let what = match (&ui.filter, ui.focused()) {
         (Some(filter), _) => format!("Nothing matches /{filter}/."),
         (None, Some(_)) => "Nothing of it here.".to_owned(),
+        (None, None) if has_ended => "What was here has gone.".to_owned(),
         (None, None) => "Nothing here yet.".to_owned(),
     };
-    if model.now.process == Process::Ended { what + " The process has ended." } else { what }
+    if has_ended { what + " The process has ended." } else { what }
 }
 
 /// The last line.

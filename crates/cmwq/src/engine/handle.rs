@@ -1,6 +1,7 @@
 //! Handles keep a queue in being, and find its successor after a fork.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use cmwq_core::{Closed, WqKey};
 
@@ -25,6 +26,11 @@ pub(crate) use timers::TimersHandle;
 /// Keeps a queue in being: dropping the last handle drains and destroys the queue.
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<Owner>);
+
+// Nothing that a panic leaves behind is seen through it: what the program's functions panic in, the
+// library catches, and holds no lock there.
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
 
 pub(crate) struct Owner {
     wq: Arc<Wq>,

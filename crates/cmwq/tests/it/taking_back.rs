@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +10,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{AbortOnDrop, JoinError, JoinHandle, Workqueue};
+use cmwq::{AbortOnDrop, IteratorOn, JoinError, JoinHandle, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, block_on};
@@ -239,4 +240,16 @@ fn handles_and_errors_can_be_shared() {
     can::<cmwq::ShutdownError>();
     can::<JoinHandle<u32>>();
     can::<AbortOnDrop<u32>>();
+}
+
+/// The consumer of `map_on` unwinds when a function has panicked.
+#[test]
+fn a_panic_of_map_on_can_be_caught_where_its_results_are_taken() {
+    let wq = managed("caught");
+    let caught = catch_unwind(|| {
+        let halves = [2_u32, 0, 4].into_iter().map_on(&wq, 2, |n| 8_u32.checked_div(n).unwrap());
+        halves.sum::<u32>()
+    });
+    assert!(caught.is_err());
+    assert_eq!(joined(wq.queue(|| 1)), 1, "the queue goes on");
 }
