@@ -35,7 +35,8 @@ struct workqueue_struct *cmwq_create(const char *name);
  * queueing there just now.
  * Delayed items that it has already are not waited for: the queue ends when they have been done. So what they are given must
  * outlive this call; a delayed item that may have to be taken back is one of cmwq_start_delayed(), which cmwq_job_cancel()
- * takes. From a function on the same queue it does not wait. The pointer is good for such answers until 64 other queues have been destroyed.
+ * takes. From a function on the same queue it does not wait. The pointer is good for such answers until 64 other queues have
+ * been destroyed.
  */
 void cmwq_destroy(struct workqueue_struct *wq);
 

@@ -214,7 +214,7 @@ fn is_same(one: &File, other: &File) -> bool {
 impl State {
     /// Keeps what has to wait for its turn: where it is, if that is not too much, or on a disk.
     fn keep(&mut self, number: u64, output: Output, line: Option<String>) {
-        let size = output.size() + line.as_ref().map_or(0, String::len);
+        let size = size(&output, line.as_ref());
         let may_stay = match &output {
             Output::Nothing | Output::Bytes(..) => self.in_memory + size <= IN_MEMORY,
             Output::Files(..) => false,
@@ -244,7 +244,7 @@ impl State {
         self.turn += 1;
         match waiting {
             Waiting::Here(output, line) => {
-                self.in_memory -= output.size() + line.as_ref().map_or(0, String::len);
+                self.in_memory -= size(&output, line.as_ref());
                 output.print(&mut self.ours)?;
                 Ok(Some(line))
             }
@@ -259,6 +259,11 @@ impl State {
             }
         }
     }
+}
+
+/// How much memory they take.
+fn size(output: &Output, line: Option<&String>) -> usize {
+    output.size() + line.map_or(0, String::len)
 }
 
 #[cfg(test)]

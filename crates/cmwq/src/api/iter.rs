@@ -69,7 +69,7 @@ pub trait IteratorOn: Iterator + Sized {
         T: Send + 'static,
     {
         let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
-        let (running, free, answers) = (Vec::new(), Vec::new(), Answers::new());
+        let (running, free, answers) = (Vec::new(), Vec::new(), OwnEnd::new(channel()));
         MapUnorderedOn { items: self, wq, func, ahead, running, free, answers }
     }
 
@@ -180,7 +180,7 @@ pub struct MapUnorderedOn<I: Iterator, F, T> {
     running: Vec<Option<AbortOnDrop<()>>>,
     /// Numbers of which there is none.
     free: Vec<usize>,
-    answers: Answers<T>,
+    answers: OwnEnd<Ends<T>>,
 }
 
 impl<I, F, T> MapUnorderedOn<I, F, T>
@@ -195,7 +195,7 @@ where
             self.running.push(None);
             self.running.len() - 1
         });
-        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.answers));
+        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.own_ends().0));
         let handle = self.wq.queue_closure::<F, _, ()>(None, move || ticket.answer(func(item)));
         self.running[number] = Some(handle.abort_on_drop());
     }
@@ -206,13 +206,17 @@ impl<I: Iterator, F, T> MapUnorderedOn<I, F, T> {
         self.running.len() - self.free.len()
     }
 
+    fn own_ends(&self) -> &Ends<T> {
+        self.answers.get().expect("a child begins anew")
+    }
+
     /// In a forked child: what was queued before answers to the parent.
     #[cold]
     fn begin_anew(&mut self) {
         let nr_inherited = self.nr_running();
         self.running.clear();
         self.free.clear();
-        self.answers = Answers::new();
+        self.answers = OwnEnd::new(channel());
         assert!(
             nr_inherited == 0,
             "{nr_inherited} items were queued by the parent of this forked process, whose results \
@@ -231,7 +235,7 @@ where
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        if self.answers.are_inherited() {
+        if self.answers.is_inherited() {
             self.begin_anew();
         }
         while self.nr_running() < self.ahead
@@ -242,7 +246,7 @@ where
         if self.nr_running() == 0 {
             return None;
         }
-        let answer = wait_for(self.answers.receiver());
+        let answer = wait_for(&self.own_ends().1);
         let handle = self.running[answer.number].take().expect("it has not answered before");
         self.free.push(answer.number);
         if answer.outcome.is_none() {
@@ -284,51 +288,48 @@ struct Answer<T> {
     outcome: Option<T>,
 }
 
-type Ends<A> = (Sender<A>, Receiver<A>);
-
-/// The way of the answers. In a forked child it is left as it is: a thread that only the parent has
-/// may have been at it, and be waited for.
-struct Answers<T> {
-    ends: Option<Ends<Answer<T>>>,
-    /// The process that has made it.
+/// An end of the way of the answers, for the process that has made it. In a forked child it is left
+/// as it is: a thread that only the parent has may have been at it, and be waited for.
+struct OwnEnd<E> {
+    end: Option<E>,
     generation: u32,
 }
 
-impl<T> Answers<T> {
-    fn new() -> Self {
-        Self { ends: Some(channel()), generation: generation::current() }
+impl<E> OwnEnd<E> {
+    fn new(end: E) -> Self {
+        Self { end: Some(end), generation: generation::current() }
     }
 
-    fn are_inherited(&self) -> bool {
+    fn is_inherited(&self) -> bool {
         self.generation != generation::current()
     }
 
-    fn receiver(&self) -> &Receiver<Answer<T>> {
-        &self.ends.as_ref().expect("until it is dropped").1
+    /// `None`: this process has inherited it.
+    fn get(&self) -> Option<&E> {
+        self.end.as_ref().filter(|_| !self.is_inherited())
     }
 }
 
-impl<T> Drop for Answers<T> {
+impl<E> Drop for OwnEnd<E> {
     fn drop(&mut self) {
-        if self.are_inherited() {
-            mem::forget(self.ends.take());
+        if self.is_inherited() {
+            mem::forget(self.end.take());
         }
     }
 }
 
+type Ends<T> = (Sender<Answer<T>>, Receiver<Answer<T>>);
+
 /// An item's duty to answer, which it does whatever becomes of it.
 struct Ticket<T> {
     number: usize,
-    send: Option<Sender<Answer<T>>>,
-    /// That of the answers.
-    generation: u32,
+    send: OwnEnd<Sender<Answer<T>>>,
     outcome: Option<T>,
 }
 
 impl<T> Ticket<T> {
-    fn new(number: usize, answers: &Answers<T>) -> Self {
-        let send = answers.ends.as_ref().map(|(send, _)| send.clone());
-        Self { number, send, generation: answers.generation, outcome: None }
+    fn new(number: usize, send: &Sender<Answer<T>>) -> Self {
+        Self { number, send: OwnEnd::new(send.clone()), outcome: None }
     }
 
     fn answer(mut self, outcome: T) {
@@ -338,11 +339,7 @@ impl<T> Ticket<T> {
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        let Some(send) = self.send.take() else { return };
-        if self.generation != generation::current() {
-            // Nobody here waits for it: see `Answers`.
-            return mem::forget(send);
-        }
+        let Some(send) = self.send.get() else { return };
         let answer = Answer { number: self.number, outcome: self.outcome.take() };
         // Nobody may want to know any more.
         drop(send.send(answer));

@@ -10,7 +10,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-pub use cmwq_core::{Closed, WorkFn, WorkItem, WorkWord};
+use cmwq_core::Closed;
+pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
 
 mod call;
 mod find;

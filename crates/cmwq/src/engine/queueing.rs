@@ -197,13 +197,8 @@ impl Wq {
         cpu: Option<u32>,
         item: NonNull<WorkItem>,
     ) -> Queueing {
-        if !self.lets_in() {
-            // SAFETY: valid by the caller's promise.
-            return self.refuse(unsafe { item.as_ref() });
-        }
         // SAFETY: passed on to the caller.
-        unsafe { self.queue_let_in(self.choose(cpu), cpu, item) };
-        Queueing::Queued
+        unsafe { self.queue_or_refuse(self.lets_in(), cpu, item) }
     }
 
     /// As [`queue_claimed`](Self::queue_claimed), for an item that was taken from its timer.
@@ -215,7 +210,20 @@ impl Wq {
         cpu: Option<u32>,
         item: NonNull<WorkItem>,
     ) -> Queueing {
-        if !self.lets_in_from_timer() {
+        // SAFETY: passed on to the caller.
+        unsafe { self.queue_or_refuse(self.lets_in_from_timer(), cpu, item) }
+    }
+
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item), for an item whose PENDING the caller owns.
+    #[inline(always)]
+    unsafe fn queue_or_refuse(
+        &self,
+        is_let_in: bool,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
+        if !is_let_in {
             // SAFETY: valid by the caller's promise.
             return self.refuse(unsafe { item.as_ref() });
         }
