@@ -13,7 +13,7 @@ use crate::machine::Tid;
 pub(super) struct Marks {
     /// Its CPU time when it was first found blocked in the item that it runs.
     found: Option<Nanos>,
-    /// Its CPU time when the last item ended in which it was found blocked.
+    /// Its CPU time when the last item ended of which its pool has learned.
     ended: Nanos,
     /// How often it had slept before the item, if its pool asks whether the item waits.
     sleeps: Option<u64>,
@@ -55,10 +55,7 @@ impl Engine<'_> {
         let waited = found.map(|found| Waited::of(ended, found, now));
         let has_slept = sleeps != Some(nr_sleeps);
         let marks = &mut self.threads[tid].marks;
-        (marks.found, marks.sleeps) = (None, None);
-        if found.is_some() {
-            marks.ended = now;
-        }
+        *marks = Marks { ended: now, ..Marks::default() };
         let home = self.threads[tid].home;
         self.pools.list[home].lock_only().learn_wait(waited, has_slept);
         match waited {

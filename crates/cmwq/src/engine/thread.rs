@@ -52,7 +52,7 @@ pub(crate) struct Thread {
     pub(crate) processes: Processes,
     /// Its CPU time when it was first found blocked in this run; 0: it was not found blocked.
     blocked_at: AtomicU64,
-    /// Its CPU time when the last item that was found blocked ended, or when the thread began.
+    /// Its CPU time when the last item ended of which its pool has learned, or when it began.
     ended_at: AtomicU64,
     /// It was unbound from its pool's CPUs while it was blocked. Written under the attach lock.
     is_unbound: AtomicBool,
@@ -137,17 +137,14 @@ impl Thread {
         self.blocked_at.load(Ordering::Relaxed) != 0
     }
 
-    /// The calling thread, which is this one, has ended a run: returns the run's CPU time, if it
-    /// was found blocked. The part before the wait includes runs since `ended_at` that were not
-    /// found blocked.
+    /// The calling thread, which is this one, has ended a run that its pool learns from: returns
+    /// the run's CPU time, if it was found blocked. The part before the wait includes runs since
+    /// the last call, of which the pool did not learn.
     pub(crate) fn take_waited(&self) -> Option<Waited> {
         let blocked = self.blocked_at.swap(0, Ordering::Relaxed);
-        if blocked == 0 {
-            return None;
-        }
         let now = self.senses.get()?.clock?.now_ns()?;
         let ended = self.ended_at.swap(now, Ordering::Relaxed);
-        Some(Waited::of(ended, blocked, now))
+        (blocked != 0).then(|| Waited::of(ended, blocked, now))
     }
 
     #[inline]
