@@ -40,6 +40,11 @@ pub trait NodeSlots: Send + Sync + fmt::Debug {
         let _ = (is_waiting, kept);
         false
     }
+    /// Whether more slots are taken than there are, since the limit was lowered. A slot that was on
+    /// its way then is not for the pwq that it comes to.
+    fn is_exceeded(&self) -> bool {
+        false
+    }
     /// How many more there are for who asks now. A number to look at; without it, as many as one
     /// likes.
     fn nr_free(&self) -> u32 {
@@ -182,6 +187,10 @@ impl<M: NodeMemory> NodeSlots for NodeLimit<M> {
         let [nr, max, nr_waiting] = [Count::Nr, Count::Max, Count::NrWaiting]
             .map(|which| self.count(which).load(Ordering::Relaxed));
         keeps(nr as u32, max as u32, nr_waiting <= u64::from(is_waiting), kept)
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.nr() > self.max()
     }
 
     fn nr_free(&self) -> u32 {

@@ -63,6 +63,7 @@ mod rescue;
 mod rules;
 mod stall;
 mod standby;
+mod starved;
 mod suspects;
 mod touched;
 mod unbinding;
@@ -292,6 +293,8 @@ pub struct PoolState {
     nr_helping: u32,
     /// See [`is_called`](Self::is_called).
     is_called: bool,
+    /// Ticks since a worker was woken for work that waits, and did not come, see `starved`.
+    ticks_awaiting: u8,
     /// A number of workers has changed, or `touched` has, since
     /// [`take_touched`](Self::take_touched).
     changed: bool,
@@ -338,6 +341,7 @@ impl PoolState {
             activations: Activations::off(),
             nr_helping: 0,
             is_called: false,
+            ticks_awaiting: 0,
             changed: false,
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],

@@ -48,9 +48,11 @@ pub(crate) enum What {
     Believes,
     /// The tick has come to a pool that is watched.
     Tick,
+    /// Several ticks have come, and found that nobody comes for what waits.
+    Starves,
 }
 
-const ALL: [What; 18] = [
+const ALL: [What; 19] = [
     What::Step,
     What::CreationFails,
     What::Blocked,
@@ -69,6 +71,7 @@ const ALL: [What; 18] = [
     What::Fire,
     What::Believes,
     What::Tick,
+    What::Starves,
 ];
 
 impl Event {
@@ -110,7 +113,8 @@ impl World<'_> {
             | What::LateReports
             | What::Hog
             | What::CreationFails
-            | What::Tick => self.catch_up_to_first(),
+            | What::Tick
+            | What::Starves => self.catch_up_to_first(),
             _ => self.catch_up(),
         }
         let progress = match event.what() {
@@ -148,6 +152,7 @@ impl World<'_> {
             What::Fire => self.fire(n as u8),
             What::Believes => self.believe(n as u8),
             What::Tick => self.tick(n as u8),
+            What::Starves => self.starve(n as u8),
         };
         self.drop_locks(if event.what() == What::Step { n } else { SERVICE });
         self.rest_detectors();
@@ -202,6 +207,9 @@ impl World<'_> {
             }
             if self.pools[pool].is_watched {
                 out.push((Event::new(What::Tick, pool), Fairness::Optional));
+                if self.left.starvations > 0 {
+                    out.push((Event::new(What::Starves, pool), Fairness::Optional));
+                }
             }
         }
         for item in (0..self.timers.len()).filter(|&item| self.timers[item].is_some()) {

@@ -152,6 +152,8 @@ pub struct Faults {
     pub spurious_wakes: u8,
     /// A pool begins to believe that its items wait first, or stops believing it.
     pub beliefs: u8,
+    /// A worker that was woken for work gets no CPU for so long that the ticks find out.
+    pub starvations: u8,
     /// An item is seen to hog its CPU.
     pub hogs: u8,
     /// A thread cannot be had.

@@ -30,6 +30,10 @@ impl BitSet {
         true
     }
 
+    pub(crate) fn contains(&self, number: usize) -> bool {
+        self.words.get(number / 64).is_some_and(|word| word & 1 << (number % 64) != 0)
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -485,6 +485,30 @@ fn helpers_begin_items_that_wait_soon_while_others_compute() {
     assert!((190 * MS..205 * MS).contains(&makespan), "{makespan}");
 }
 
+/// When the first item waits, CPU 0 goes to an item that does not count, and the worker that is
+/// woken for the next one waits there behind it. The other pod, which has helped so far, goes on.
+#[test]
+fn a_pod_whose_cpu_others_have_is_helped() {
+    const LONG: &[Step] = &[burn(100)];
+    let mut works = vec![(0, 0, BETWEEN)];
+    works.extend([(0, 0, FETCH); 10]);
+    works.push((0, 0, LONG));
+    let mut scenario = scenario(2, &[Flag::Managed], &works);
+    let others = QueueSpec {
+        name: "others".into(),
+        flags: [Flag::CpuIntensive].into_iter().collect(),
+        ..QueueSpec::default()
+    };
+    scenario.workqueues.push(others);
+    scenario.works[11].workqueue = 1;
+    let detect = Detect { blocked: MS, tick: Some(TickRole::Behind), ..Detect::default() };
+    let config = Config { scope: Scope::Cpu, detect, ..Config::exact(2) };
+    let timeline = run_scenario_under(&scenario, &config).unwrap();
+    let finished = (0..11).map(|work| at(&timeline, work, Moment::Finish)).max();
+    // 54 if only a worker of pod 0 may begin what waits there.
+    assert_eq!(finished, Some(42 * MS));
+}
+
 /// Which items start on CPU 1, and when, of those that are queued for CPU 0.
 fn helped(works: &[(u32, u64, &[Step])]) -> Vec<(usize, Nanos)> {
     let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };

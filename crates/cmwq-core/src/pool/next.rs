@@ -66,6 +66,7 @@ impl PoolState {
     #[inline(never)]
     fn recheck(&mut self, id: WorkerId, now: &impl Fn() -> Nanos) -> Option<Next> {
         self.is_called = false;
+        self.has_come();
         let worker = self.worker(id);
         if worker.phase == Phase::Idle {
             self.leave_idle(id);
@@ -276,7 +277,7 @@ impl PoolState {
         if let Some(node) = self.worker(id).scheduled.pop_front() {
             return Some(node);
         }
-        while self.work_waits() && self.nr_running >= self.config.concurrency {
+        while self.has_backlog() {
             let node = self.first_to_start()?;
             if self.assign(node, id) {
                 return Some(node);

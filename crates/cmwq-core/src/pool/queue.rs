@@ -461,6 +461,12 @@ impl PoolState {
         if p.inactive.is_empty() || p.plugged || p.nr_active >= p.max_active {
             return p.node.as_ref().filter(|_| passes_on)?.put();
         }
+        if let Some(node) = p.node.as_ref().filter(|node| node.is_exceeded()) {
+            let grant = node.put();
+            // It stands in line again.
+            self.activate_inactive(pwq);
+            return grant;
+        }
         p.set_active(p.nr_active + 1);
         self.activate_first(pwq);
         self.activate_inactive(pwq);

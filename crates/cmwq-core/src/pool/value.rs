@@ -39,6 +39,8 @@ pub struct PoolValue {
     pub soon_waits: u8,
     /// It was called to help.
     pub is_called: bool,
+    /// Ticks that have waited for a worker to come.
+    pub ticks_awaiting: u8,
     /// Idle workers, the one that is woken next first.
     pub idle: Vec<WorkerId>,
     /// All workers, by id.
@@ -155,6 +157,7 @@ impl PoolState {
             first_waits: self.first_waits,
             soon_waits: self.soon_waits,
             is_called: self.is_called,
+            ticks_awaiting: self.ticks_awaiting,
             idle: idle.collect(),
             workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),
             worklist: self.listed(&self.worklist),

@@ -81,10 +81,8 @@ impl PoolState {
         self.first_waits = 0;
     }
 
-    /// The tick has come, and looks at this pool: whom to wake to begin an item although enough
-    /// workers run.
-    ///
-    /// KERNEL: none.
+    /// Whom to wake to begin an item although enough workers run. A driver calls
+    /// [`tick`](Self::tick).
     pub fn begin_another(&mut self) -> Kick {
         let nr_waiting = self.nr_working - self.nr_running;
         let is_wanted = self.items_wait_soon() && self.work_waits();

@@ -194,6 +194,10 @@ impl NodeSlots for Slots {
         self.keeps && self.limit.may_keep(is_waiting, kept)
     }
 
+    fn is_exceeded(&self) -> bool {
+        self.limit.is_exceeded()
+    }
+
     fn put(&self) -> Option<PwqRef> {
         self.limit.put()
     }
@@ -295,6 +299,21 @@ fn two_pools_share_the_limit() {
     assert!(p.is_running(d));
     p.finish(c);
     p.finish(d);
+    assert_eq!(p.node.nr(), 0);
+}
+
+#[test]
+fn a_slot_on_its_way_does_not_exceed_a_lowered_limit() {
+    let mut p = Pools::new(2, 2);
+    let [a, b, c] = [1, 1, 0].map(|pool| p.queue(pool));
+    let effects = p.finish_only(a);
+    assert_eq!((effects.grant.map(|to| to.pool), p.node.nr()), (Some(PoolId(0)), 2));
+    p.set_max(1);
+    p.grant(effects.grant);
+    assert_eq!(p.running(), [b]);
+    p.finish(b);
+    assert_eq!(p.running(), [c], "it has stood in line again");
+    p.finish(c);
     assert_eq!(p.node.nr(), 0);
 }
 

@@ -169,15 +169,15 @@ fn of_items_that_wait_soon_the_tick_begins_another() {
     let (mut f, w) = Fixture::with(managed(), 6);
     learn(&mut f, SOON, MANY_FIRST_WAITS);
     let (pwq, items) = at_capacity(&mut f, &w, 2);
-    assert_eq!(f.begin_another(), Kick::Wake(w[2]), "two wait, one runs, one is to begin");
-    assert_eq!(f.begin_another(), Kick::None, "it has not come yet");
+    assert_eq!(f.tick(), Kick::Wake(w[2]), "two wait, one runs, one is to begin");
+    assert_eq!(f.tick(), Kick::None, "it has not come yet");
     let _ = f.runs(w[2], items[3]);
     let last = f.queue_new(pwq);
-    assert_eq!(f.begin_another(), Kick::None, "as many run as wait");
+    assert_eq!(f.tick(), Kick::None, "as many run as wait");
     let _ = f.blocks(w[2]);
-    assert_eq!(f.begin_another(), Kick::Wake(w[1]), "three wait");
+    assert_eq!(f.tick(), Kick::Wake(w[1]), "three wait");
     let _ = f.runs(w[1], last);
-    assert_eq!(f.begin_another(), Kick::None, "nothing is left");
+    assert_eq!(f.tick(), Kick::None, "nothing is left");
 }
 
 /// Once only: a worker that finds nothing left, or that nobody believes any more, goes back to
@@ -188,7 +188,7 @@ fn whom_the_tick_has_woken_looks_again() {
         let (mut f, w) = Fixture::with(managed(), 6);
         learn(&mut f, SOON, MANY_FIRST_WAITS);
         let (pwq, items) = at_capacity(&mut f, &w, 2);
-        assert_eq!(f.begin_another(), Kick::Wake(w[2]));
+        assert_eq!(f.tick(), Kick::Wake(w[2]));
         if believes {
             let _ = f.finish(w[3]);
             let _ = f.runs(w[3], items[3]);
@@ -212,7 +212,7 @@ fn no_others_begin_by_the_tick() {
         let (mut f, w) = Fixture::with(config, 6);
         learn(&mut f, waited, MANY_FIRST_WAITS);
         let _ = at_capacity(&mut f, &w, 3);
-        assert_eq!(f.begin_another(), Kick::None, "{waited:?}");
+        assert_eq!(f.tick(), Kick::None, "{waited:?}");
     }
 }
 
@@ -225,9 +225,9 @@ fn all_of_the_last_few_have_to_compute_before() {
     learn(&mut f, SOON, MANY_FIRST_WAITS - 1);
     let _ = at_capacity(&mut f, &w, 2);
     assert!(f.items_wait_first());
-    assert_eq!(f.begin_another(), Kick::None);
+    assert_eq!(f.tick(), Kick::None);
     learn(&mut f, SOON, 1);
-    assert_eq!(f.begin_another(), Kick::Wake(w[2]));
+    assert_eq!(f.tick(), Kick::Wake(w[2]));
 }
 
 /// Where fewer run than may, others see to it.
@@ -237,5 +237,5 @@ fn below_capacity_the_tick_wakes_nobody() {
     learn(&mut f, SOON, MANY_FIRST_WAITS);
     let _ = at_capacity(&mut f, &w, 2);
     assert_eq!(f.blocks(w[3]), Kick::Wake(w[2]));
-    assert_eq!(f.begin_another(), Kick::None);
+    assert_eq!(f.tick(), Kick::None);
 }

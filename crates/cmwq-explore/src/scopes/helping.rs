@@ -85,6 +85,18 @@ pub(super) fn lending_and_waiting() -> Scope {
     }
 }
 
+/// A worker that was woken gets no CPU, and the other pod runs what waits.
+pub(super) fn starving() -> Scope {
+    Scope {
+        name: "starving",
+        about: "managed pools help each other also while the one's worker gets no CPU",
+        items: programs(&[&[WaitFor(1)], &[], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 0, 0)]]),
+        faults: Faults { lending: true, starvations: 2, ..NONE },
+        ..lending_and_waiting()
+    }
+}
+
 /// A guest's item queues itself again, and the guest's own pool has work.
 pub(super) fn lending_again() -> Scope {
     Scope {

@@ -429,6 +429,22 @@ impl World<'_> {
         }
     }
 
+    /// Nobody comes for what waits, for several ticks.
+    pub(crate) fn starve(&mut self, pool: u8) -> Progress {
+        let Some(left) = self.left.starvations.checked_sub(1) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)].core;
+        if !p.work_waits() || p.starts_nothing() || !p.config().is_managed() {
+            return Progress::Blocked;
+        }
+        self.left.starvations = left;
+        let mut kick = Kick::None;
+        while !p.is_starved() {
+            kick = kick.or(p.tick());
+        }
+        self.unlock(SERVICE, pool, kick);
+        Progress::Moved
+    }
+
     /// A worker in its inner loop, and its own pool: there it can be reported, if only wrongly.
     fn watched_worker(&self, tid: Tid) -> Option<(u8, WorkerId)> {
         let thread = self.threads[tid].as_ref()?;

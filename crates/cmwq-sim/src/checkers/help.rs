@@ -1,5 +1,6 @@
-//! An idle pod helps a busy one: no work of a managed queue waits at a pod that is busy computing
-//! while another managed pod has an idle CPU and nobody on the way.
+//! An idle pod helps a busy one: no work of a managed queue waits at a pod that is busy computing,
+//! or whose workers are on the way and get no CPU, while another managed pod has an idle CPU and
+//! nobody on the way.
 
 use std::collections::BTreeMap;
 
@@ -76,17 +77,16 @@ impl Help {
 
     /// Takes up what changed: of pools, and of groups.
     fn update(&mut self, now: Nanos, touched: &[PoolNo], world: &World<'_>) {
-        for &group in world.waiting.changed() {
-            self.reconsider(group, now, world);
-        }
+        let mut groups = Vec::new();
         for &pool in touched {
             let gauge = &world.gauges[pool];
             self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
-            if self.busy.set(pool, needs_help(gauge)) {
-                for &group in world.waiting.ready_at(pool) {
-                    self.reconsider(group, now, world);
-                }
+            if self.busy.set(pool, needs_help(gauge, self.busy.contains(pool))) {
+                groups.extend(world.waiting.ready_at(pool));
             }
+        }
+        for &group in world.waiting.changed().iter().chain(&groups) {
+            self.reconsider(group, now, world);
         }
         for (since, helpers) in self.helpers_since.iter_mut().zip(&self.helpers) {
             let is_any = helpers.next_from(0).is_some();
@@ -98,7 +98,7 @@ impl Help {
     /// will run it.
     fn reconsider(&mut self, group: GroupNo, now: Nanos, world: &World<'_>) {
         let pools = || world.waiting.pools(group);
-        let is_in_need = pools().all(|pool| needs_help(&world.gauges[pool]));
+        let is_in_need = pools().all(|pool| self.busy.contains(pool));
         let stays = |pool| is_in_need && pools().any(|waits_at| waits_at == pool);
         for in_need in &mut self.in_need {
             let before = in_need.range((group, PoolNo::MIN)..=(group, PoolNo::MAX));
@@ -115,9 +115,13 @@ impl Help {
     }
 }
 
-fn needs_help(gauge: &Gauge) -> bool {
+/// A pod that [needs help](Help::busy) goes on to do so while its workers are on the way: they may
+/// get no CPU. Where none was busy nobody looks for that.
+fn needs_help(gauge: &Gauge, needs_it: bool) -> bool {
     let is_managed = matches!(gauge.kind, PoolKind::Managed(_));
-    is_managed && gauge.transit == 0 && gauge.computing >= gauge.concurrency
+    let nr_coming = if needs_it { gauge.transit } else { 0 };
+    let is_busy = gauge.transit == nr_coming && gauge.computing + nr_coming >= gauge.concurrency;
+    is_managed && is_busy
 }
 
 fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {

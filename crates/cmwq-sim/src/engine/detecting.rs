@@ -372,7 +372,7 @@ impl Engine<'_> {
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
-        let kick = self.pools.list[pool].lock_unlisted().begin_another();
+        let kick = self.pools.list[pool].lock_unlisted().tick();
         if let Kick::Wake(_) = kick {
             self.note(What::BeginsAnother(pool));
         }

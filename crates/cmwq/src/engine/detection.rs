@@ -121,7 +121,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> R
     let seeks_hogs = is_tick && pool.runtime.hogs.thresh_ns != 0;
     let room = guard.core.room_for_new_hogs(pool.has_short_items());
     let look = Look::begin(if seeks_hogs { room } else { 0 });
-    let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
+    let kick = if is_tick { guard.core.tick() } else { Kick::None };
     pool.unlock(guard, kick);
     Round { look, has_to_watch: true, has_processes, ..Round::default() }
 }

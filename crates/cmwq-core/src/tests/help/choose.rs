@@ -235,7 +235,7 @@ fn who_has_a_backlog_wants_help_and_calls_if_anybody_can_come() {
 
 const IDLE: Facts = Facts {
     work_waits: false,
-    is_at_capacity: false,
+    starts_nothing: false,
     has_short_items: false,
     is_saturated: false,
     is_called: false,
@@ -250,7 +250,7 @@ fn a_pod_says_what_it_has() {
         let entry = facts.entry();
         Set::SUMMED.into_iter().filter(|set| entry.has(*set)).collect()
     };
-    let busy = Facts { work_waits: true, is_at_capacity: true, ..IDLE };
+    let busy = Facts { work_waits: true, starts_nothing: true, ..IDLE };
     assert_eq!(sets(IDLE), [Set::Spare]);
     assert_eq!(IDLE.entry(), Entry::UNMADE);
     assert_eq!(sets(Facts { is_called: true, ..IDLE }), []);

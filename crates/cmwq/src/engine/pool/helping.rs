@@ -168,15 +168,15 @@ impl Locked {
     }
 
     fn post_changes(&mut self, pool: &Pool, pods: &Pods, pod: usize) -> bool {
-        let is_at_capacity = self.core.is_at_capacity();
+        let starts_nothing = self.core.starts_nothing();
         let facts = Facts {
             work_waits: self.core.work_waits(),
-            is_at_capacity,
+            starts_nothing,
             has_short_items: pool.has_short_items(),
             is_saturated: self.saturated,
             is_called: self.core.is_called(),
             is_closed: !self.may_help,
-            caller_computes: !is_at_capacity && pool.caller_computes(),
+            caller_computes: !starts_nothing && pool.caller_computes(),
             is_watched: self.watched,
         };
         let entry = facts.entry();
