@@ -44,6 +44,7 @@ mod reentrance;
 mod replace;
 mod rescue;
 mod self_free;
+mod starved;
 mod stats;
 mod support;
 mod suspects;

@@ -99,8 +99,10 @@ pub const fn may_saturate(has_others: bool, has_tick: bool) -> bool {
 pub struct Facts {
     /// [`PoolState::work_waits`](crate::PoolState::work_waits).
     pub work_waits: bool,
-    /// [`PoolState::starts_nothing`](crate::PoolState::starts_nothing).
-    pub starts_nothing: bool,
+    /// [`PoolState::is_at_capacity`](crate::PoolState::is_at_capacity).
+    pub is_at_capacity: bool,
+    /// [`PoolState::is_starved`](crate::PoolState::is_starved).
+    pub is_starved: bool,
     /// Its items are too short for others to help, see [`short_items`](super::short_items).
     pub has_short_items: bool,
     /// Items are pushed into its inbox without its lock.
@@ -120,8 +122,9 @@ impl Facts {
     #[inline]
     #[must_use]
     pub const fn entry(self) -> Entry {
-        let set = if self.starts_nothing {
-            match (self.has_short_items, self.work_waits, self.is_saturated) {
+        let set = if self.is_at_capacity || self.is_starved {
+            // Items that nobody runs take long.
+            match (self.has_short_items && !self.is_starved, self.work_waits, self.is_saturated) {
                 (false, true, _) => Set::Backlog,
                 (false, false, true) => Set::Saturated,
                 _ => return Entry::NONE,

@@ -68,7 +68,7 @@ impl PoolState {
     /// Whether more work waits here than may start, so that other pods may help.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
-        self.work_waits() && self.starts_nothing()
+        self.work_waits() && (self.is_at_capacity() || self.is_starved())
     }
 
     /// Whether a worker of this pool that helps another pod has to come back: because work waits

@@ -433,7 +433,7 @@ impl World<'_> {
     pub(crate) fn starve(&mut self, pool: u8) -> Progress {
         let Some(left) = self.left.starvations.checked_sub(1) else { return Progress::Blocked };
         let p = &mut self.pools[usize::from(pool)].core;
-        if !p.work_waits() || p.starts_nothing() || !p.config().is_managed() {
+        if !p.work_waits() || p.is_at_capacity() || !p.config().is_managed() {
             return Progress::Blocked;
         }
         self.left.starvations = left;

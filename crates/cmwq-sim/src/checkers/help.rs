@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use cmwq_core::consts::TICKS_UNTIL_STARVED;
 use cmwq_core::help::WATCHED;
 
 use super::{Checker, Gauge, Moment, World};
@@ -81,8 +82,10 @@ impl Help {
         for &pool in touched {
             let gauge = &world.gauges[pool];
             self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
-            if self.busy.set(pool, needs_help(gauge, self.busy.contains(pool))) {
-                groups.extend(world.waiting.ready_at(pool));
+            let mut ready = world.waiting.ready_at(pool).iter().peekable();
+            let needs_it = self.busy.contains(pool) && ready.peek().is_some();
+            if self.busy.set(pool, needs_help(gauge, needs_it)) {
+                groups.extend(ready);
             }
         }
         for &group in world.waiting.changed().iter().chain(&groups) {
@@ -152,9 +155,10 @@ impl Checker for Help {
         }
         self.update(moment.now, moment.touched, world);
         let Some((busy, idle, since)) = self.find() else { return Ok(()) };
-        // Pods ask each other when work begins to wait, and at every tick.
+        // Pods ask each other when work begins to wait, and at every tick, of which some must find
+        // that nobody comes.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
-        let ticks = 2 + self.turns_to_watch(world);
+        let ticks = 2 + u64::from(TICKS_UNTIL_STARVED) + self.turns_to_watch(world);
         let excused_until = since + config.patience() + ticks * tick + waits_for_cpu(config);
         if !moment.is_over_at(excused_until) {
             return Ok(());

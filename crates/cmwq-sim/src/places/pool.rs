@@ -185,7 +185,8 @@ impl Pool {
     pub(super) fn entry(&self) -> Entry {
         let facts = Facts {
             work_waits: self.core.work_waits(),
-            starts_nothing: self.core.starts_nothing(),
+            is_at_capacity: self.core.is_at_capacity(),
+            is_starved: self.core.is_starved(),
             has_short_items: self.has_short_items,
             is_saturated: self.inbox.is_saturated(),
             is_called: self.core.is_called(),

@@ -235,7 +235,8 @@ fn who_has_a_backlog_wants_help_and_calls_if_anybody_can_come() {
 
 const IDLE: Facts = Facts {
     work_waits: false,
-    starts_nothing: false,
+    is_at_capacity: false,
+    is_starved: false,
     has_short_items: false,
     is_saturated: false,
     is_called: false,
@@ -250,7 +251,7 @@ fn a_pod_says_what_it_has() {
         let entry = facts.entry();
         Set::SUMMED.into_iter().filter(|set| entry.has(*set)).collect()
     };
-    let busy = Facts { work_waits: true, starts_nothing: true, ..IDLE };
+    let busy = Facts { work_waits: true, is_at_capacity: true, ..IDLE };
     assert_eq!(sets(IDLE), [Set::Spare]);
     assert_eq!(IDLE.entry(), Entry::UNMADE);
     assert_eq!(sets(Facts { is_called: true, ..IDLE }), []);
@@ -260,6 +261,8 @@ fn a_pod_says_what_it_has() {
     assert_eq!(sets(Facts { work_waits: true, ..IDLE }), [], "its own workers come");
     assert_eq!(sets(busy), [Set::Backlog]);
     assert_eq!(sets(Facts { has_short_items: true, ..busy }), []);
+    let starved = Facts { work_waits: true, is_starved: true, has_short_items: true, ..IDLE };
+    assert_eq!(sets(starved), [Set::Backlog], "nobody runs them, however short they are");
     let full = Facts { work_waits: false, is_saturated: true, ..busy };
     assert_eq!(sets(full), [Set::Saturated]);
     let changes: Vec<_> = busy.entry().changes(IDLE.entry()).collect();

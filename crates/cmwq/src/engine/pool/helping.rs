@@ -168,15 +168,16 @@ impl Locked {
     }
 
     fn post_changes(&mut self, pool: &Pool, pods: &Pods, pod: usize) -> bool {
-        let starts_nothing = self.core.starts_nothing();
+        let is_at_capacity = self.core.is_at_capacity();
         let facts = Facts {
             work_waits: self.core.work_waits(),
-            starts_nothing,
+            is_at_capacity,
+            is_starved: self.core.is_starved(),
             has_short_items: pool.has_short_items(),
             is_saturated: self.saturated,
             is_called: self.core.is_called(),
             is_closed: !self.may_help,
-            caller_computes: !starts_nothing && pool.caller_computes(),
+            caller_computes: !is_at_capacity && pool.caller_computes(),
             is_watched: self.watched,
         };
         let entry = facts.entry();
