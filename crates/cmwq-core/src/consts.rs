@@ -44,6 +44,6 @@ pub const MANY_FIRST_WAITS: u8 = 4;
 /// After so many claims in a row in which no batch was called back, a worker claims several items
 /// at once; later batches are longer. Not the kernel's.
 pub const CALM_CLAIMS: u8 = 4;
-/// So many ticks in a row must find that work waits in a managed pool and nobody comes, until others
-/// run it. Not the kernel's.
+/// So many ticks in a row must find that work waits in a managed pool and nobody comes, until
+/// others run it. Not the kernel's.
 pub const TICKS_UNTIL_STARVED: u8 = 2;

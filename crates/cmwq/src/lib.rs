@@ -35,7 +35,7 @@
 //! - [`Config`]: settings of the process, hooks of threads, a sink for notices.
 //! - [`blocking`]: to say that one is about to block, where that is known.
 //! - [`watch_children`], [`watch_process`]: to count as running while a program runs that the item
-//!   waits for.
+//!   waits for. [`leave_cpu`]: before it starts programs or threads that are to have all CPUs.
 //! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
 //!   [`show_all_workqueues`]: what queues and workers do. [`watchdog`]: who stands still.
 //! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
@@ -60,6 +60,9 @@
 //! [control socket](control), `CMWQ_TRACE=FILE` for a trace), or from [`set_param`] and [`Config`],
 //! and `CMWQ_QUIET=1` silences the notices about what is degraded; a program with privileges of its
 //! own (set-user-ID, file capabilities) reads no variable.
+//!
+//! **CPUs.** Workers of the default queues are bound to one CPU until they wait; a program or a
+//! thread that an item starts inherits that, unless the item calls [`leave_cpu`] before.
 //!
 //! **Panics.** A panic in a function never takes a worker or another item with it; it goes to
 //! `join`, or to the [panic handler](set_panic_handler). In a program built with `panic = "abort"`
@@ -148,7 +151,7 @@ pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
 pub use api::system;
 pub use api::try_queue::TryQueueError;
-pub use api::watching::{ProcessWatch, watch_children, watch_process};
+pub use api::watching::{ProcessWatch, leave_cpu, watch_children, watch_process};
 pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;

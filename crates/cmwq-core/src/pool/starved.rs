@@ -3,9 +3,9 @@
 //! Work waits, fewer workers run than may, and the worker that was woken for it gets no CPU: a
 //! process that an item has started computes there, another program does, or a worker of another
 //! pod that has woken up there. That worker is confined to the pool's CPUs, and the pool would wait
-//! for as long as the others compute, beside idle CPUs. So once two ticks in a row have
-//! found that, the pool is *starved*: until one of its workers looks what to do, it is for other pods
-//! as one that is at capacity, and they run its items.
+//! for as long as the others compute, beside idle CPUs. So once two ticks in a row have found that,
+//! the pool is *starved*: until one of its workers looks what to do, it is for other pods as one
+//! that is at capacity, and they run its items.
 //!
 //! KERNEL: no twin. There a worker of a CPU waits for it.
 

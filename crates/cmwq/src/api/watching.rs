@@ -28,9 +28,8 @@ use crate::engine::current::{self, Watch};
 /// does not tell (`hidepid`, a kernel without `CONFIG_PROC_CHILDREN`), or there are more than 1,024
 /// threads, the program is taken to be running.
 ///
-/// A program inherits the CPUs to which the worker that starts it is bound. A worker of a
-/// [managed](crate::Builder::managed) queue is bound to one, unless
-/// [`Config::managed_affinity_scope`](crate::Config::managed_affinity_scope) says otherwise.
+/// In an item of a managed queue it also [leaves the CPU](leave_cpu), so that the program may run
+/// on all of them.
 ///
 /// Outside of a work function, and in one of a [BH queue](crate::Builder::bh), it does nothing.
 /// Takes a lock for a moment; never blocks otherwise. No errors, no panics.
@@ -48,6 +47,37 @@ use crate::engine::current::{self, Watch};
 /// ```
 pub fn watch_children() -> ProcessWatch {
     ProcessWatch { watch: current::watch(None), here: PhantomData }
+}
+
+/// Lets the calling item's worker run on all CPUs that its queue may use, until the worker has been
+/// idle; what the item starts from now on, programs and threads, inherits them.
+///
+/// Items of a [managed](crate::Builder::managed) queue begin on one CPU, to which their worker is
+/// bound until it waits. Linux lets a program or a thread run on the CPUs of the thread that starts
+/// it: on that one for ever, with a
+/// [parallelism](std::thread::available_parallelism) of 1. So an item that starts a program with
+/// many threads, a thread pool or a runtime calls this first, unless it has a [`watch_children`].
+///
+/// The affinity of an item's own computing hardly matters; the CPU that is left is the scheduler's
+/// to fill. In items of other queues it does nothing: workers of unbound queues are bound to no
+/// CPU, and who wants a [per-CPU](crate::Builder::percpu) queue wants its CPU, as in the kernel,
+/// where programs are started from an unbound queue for that reason. Outside of a work function,
+/// and where a caller runs the item itself ([`Workqueue::run`](crate::Workqueue::run)), it does
+/// nothing either.
+///
+/// Takes a lock for a moment, and a microsecond; never blocks otherwise. No errors, no panics.
+///
+/// ```
+/// let wq = cmwq::Workqueue::new("builds")?;
+/// let cpus = wq.queue(|| {
+///     cmwq::leave_cpu();
+///     std::thread::available_parallelism()
+/// });
+/// assert_eq!(cpus.join().unwrap()?, std::thread::available_parallelism()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn leave_cpu() {
+    current::leave_cpu();
 }
 
 /// As [`watch_children`], for the process `pid` and its descendants.

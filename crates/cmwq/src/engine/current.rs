@@ -217,9 +217,21 @@ impl Context {
 }
 
 impl Context {
+    /// See [`leave_cpu`](crate::leave_cpu).
+    fn leave_cpu(&self) {
+        let is_here = self.pool.pods.is_some() && !reclaim::current_is_rescuer();
+        if is_here && self.run.get().is_some() && !self.thread.is_unbound() {
+            self.pool.leave_cpu(&self.thread);
+        }
+    }
+
     /// See [`watch`].
     fn watch(&self, whom: Option<u32>) -> Option<Watch> {
         let seq = self.run.get()?.seq;
+        if whom.is_none() {
+            // What it starts inherits its CPUs.
+            self.leave_cpu();
+        }
         // The process first: a look at a worker that stands for processes must find one.
         let root = whom.map_or_else(|| Root::ChildrenOf(self.thread.tid()), Root::Process);
         let number = self.thread.processes.begin(seq, root);
@@ -251,6 +263,11 @@ impl Context {
 pub(crate) struct Watch {
     seq: u64,
     number: u64,
+}
+
+/// See [`leave_cpu`](crate::leave_cpu).
+pub(crate) fn leave_cpu() {
+    let _ = with(Context::leave_cpu);
 }
 
 /// From now on, in this run, the calling worker stands for this process, or for those that it

@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("programs::everywhere", everywhere),
     ("programs::of_another_thread", of_another_thread),
     ("programs::watched_inside", watched_inside),
+    ("programs::all_cpus", all_cpus),
 ];
 
 /// Of a failed test it may be nobody's any more, and must not compute for ever.
@@ -327,4 +328,54 @@ fn a_leaked_watch_ends_with_its_item() {
         one.is_effective() && other.is_effective()
     });
     assert!(joined(first));
+}
+
+/// The CPUs of this thread, of a thread that it starts, and of a program that it starts.
+fn inherited() -> [Vec<u32>; 3] {
+    let of_thread = std::thread::spawn(own_cpus).join().unwrap();
+    let mut program = Command::new("sleep").arg("600").spawn().unwrap();
+    let of_program = sys::allowed_cpus_of(program.id().cast_signed()).unwrap();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    [own_cpus(), of_thread, of_program]
+}
+
+fn own_cpus() -> Vec<u32> {
+    sys::allowed_cpus_of(sys::gettid()).unwrap()
+}
+
+/// What an item starts has its worker's CPUs: one, or all once the item has left its CPU.
+#[test]
+fn items_leave_their_cpu_for_what_they_start() {
+    Stage::new("programs::all_cpus").play();
+}
+
+fn all_cpus() {
+    let wq = on_few_cpus("all-cpus");
+    let unbound = Workqueue::builder("elsewhere").unbound().build().unwrap();
+    // Without CPUs that are isolated.
+    let all = joined(unbound.queue(own_cpus));
+    let [one, of_thread, _] = joined(wq.queue(inherited));
+    assert_eq!((one.len(), &of_thread), (1, &one));
+    let left = wq.queue(|| {
+        cmwq::leave_cpu();
+        inherited()
+    });
+    assert_eq!(joined(left), [(); 3].map(|()| all.clone()));
+    let watching = wq.queue(|| {
+        let _watch = cmwq::watch_children();
+        inherited()
+    });
+    assert_eq!(joined(watching), [(); 3].map(|()| all.clone()));
+    // Its worker has been idle, or another one begins.
+    wq.flush();
+    eventually("a bound worker", || joined(wq.queue(own_cpus)).len() == 1);
+    // In other items, and outside of them, it does nothing.
+    let percpu = Workqueue::builder("percpu").percpu().build().unwrap();
+    let bound = percpu.queue(|| {
+        cmwq::leave_cpu();
+        own_cpus()
+    });
+    assert_eq!(joined(bound).len(), 1);
+    cmwq::leave_cpu();
 }

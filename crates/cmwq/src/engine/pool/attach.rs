@@ -90,6 +90,14 @@ pub(super) fn may_stray(spec: &PoolSpec) -> bool {
 }
 
 impl Where {
+    const fn bound(&self) -> &CpuSet {
+        &self.bound
+    }
+
+    const fn unbound(&self) -> &CpuSet {
+        &self.unbound
+    }
+
     fn of(&self, thread: &Thread) -> &CpuSet {
         if thread.is_unbound() { &self.unbound } else { &self.bound }
     }
@@ -102,7 +110,7 @@ impl Pool {
         let here = lock(&self.attachment.cpus);
         thread.comm.set_tid();
         thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
-        self.settle(here, |cpus| {
+        self.settle(here, Where::bound, |cpus| {
             let Err(error) = sense::sched::pin_current(cpus) else { return };
             if sense::sched::is_absent(&error) {
                 // The CPUs are leaving, or have left unnoticed. Until the service has looked, the
@@ -123,15 +131,20 @@ impl Pool {
         });
     }
 
-    /// Lets the calling thread, a worker, go to its pool's CPUs, without the lock: who goes to a
-    /// CPU that something urgent keeps busy is back only when it gets that CPU, and the service
-    /// thread takes this lock. Have the CPUs changed meanwhile, it goes again: it may have left
-    /// where it was moved to.
-    fn settle<'a>(&'a self, mut here: MutexGuard<'a, Where>, go: impl Fn(&CpuSet)) {
+    /// Lets the calling thread, a worker, go to the CPUs where it belongs, without the lock: who
+    /// goes to a CPU that something urgent keeps busy is back only when it gets that CPU, and the
+    /// service thread takes this lock. Have the CPUs changed meanwhile, it goes again: it may have
+    /// left where it was moved to.
+    fn settle<'a>(
+        &'a self,
+        mut here: MutexGuard<'a, Where>,
+        which: impl Fn(&Where) -> &CpuSet,
+        go: impl Fn(&CpuSet),
+    ) {
         loop {
-            let (bound, nr_moves) = (here.bound.clone(), here.nr_moves);
+            let (cpus, nr_moves) = (which(&here).clone(), here.nr_moves);
             drop(here);
-            go(&bound);
+            go(&cpus);
             here = lock(&self.attachment.cpus);
             if here.nr_moves == nr_moves {
                 return;
@@ -174,6 +187,15 @@ impl Pool {
         let _ = sense::sched::pin(tid, &here.unbound);
     }
 
+    /// Lets the calling thread, a worker in a function, run on all CPUs where it might wake up. It
+    /// is brought [back](Self::rebind) as one that was found blocked.
+    pub(crate) fn leave_cpu(&self, thread: &Thread) {
+        let here = lock(&self.attachment.cpus);
+        thread.set_unbound(true);
+        // If this is refused, the worker stays on its pool's CPU.
+        self.settle(here, Where::unbound, |cpus| drop(sense::sched::pin_current(cpus)));
+    }
+
     /// Brings the calling thread, a worker that was [unbound](Self::unbind), back to its pool's
     /// CPUs when it wakes up from idling. A worker that takes another item without having been idle
     /// stays where it is: moving costs more than it gains, and the item would wait meanwhile.
@@ -181,10 +203,8 @@ impl Pool {
     pub(crate) fn rebind(&self, thread: &Thread) {
         let here = lock(&self.attachment.cpus);
         thread.set_unbound(false);
-        self.settle(here, |cpus| {
-            // If this is refused, the CPU has left, which `is_misplaced` notices.
-            let _ = sense::sched::pin_current(cpus);
-        });
+        // If this is refused, the CPU has left, which `is_misplaced` notices.
+        self.settle(here, Where::bound, |cpus| drop(sense::sched::pin_current(cpus)));
     }
 
     /// Whether a worker that enters a function on `cpu` should be elsewhere.
@@ -388,7 +408,7 @@ impl Pool {
             self.runtime.service.rescan_soon();
         }
         let is_first = Cell::new(true);
-        self.settle(here, |cpus| {
+        self.settle(here, Where::bound, |cpus| {
             // What it was confined to from outside holds until its CPUs change.
             let mask = if is_first.replace(false) { &mask } else { cpus };
             let pod = self.spec().pod.and(mask);
