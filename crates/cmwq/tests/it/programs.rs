@@ -332,12 +332,14 @@ fn a_leaked_watch_ends_with_its_item() {
 
 /// The CPUs of this thread, of a thread that it starts, and of a program that it starts.
 fn inherited() -> [Vec<u32>; 3] {
+    // Before anything waits, since that may unbind the worker.
+    let own = own_cpus();
     let of_thread = std::thread::spawn(own_cpus).join().unwrap();
     let mut program = Command::new("sleep").arg("600").spawn().unwrap();
     let of_program = sys::allowed_cpus_of(program.id().cast_signed()).unwrap();
     program.kill().unwrap();
     program.wait().unwrap();
-    [own_cpus(), of_thread, of_program]
+    [own, of_thread, of_program]
 }
 
 fn own_cpus() -> Vec<u32> {
