@@ -220,6 +220,11 @@ c_functions! {
             && unsafe { &*job }.0.is_finished()
     }
 
+    /// What the calling item starts from now on has all CPUs.
+    fn cmwq_leave_cpu() {
+        cmwq::leave_cpu();
+    }
+
     /// Has `func(arg, index)` called for each index below `count`, and waits for all: 0, or as
     /// `cmwq_queue`.
     fn cmwq_for_each(

@@ -88,6 +88,12 @@ bool cmwq_job_is_done(const struct cmwq_job *job);
  */
 int cmwq_for_each(struct workqueue_struct *wq, size_t count, size_t ahead, void (*func)(void *arg, size_t index), void *arg);
 
+/*
+ * In a function on a queue of cmwq_create(): what it starts from now on, by fork(), posix_spawn(), system() or pthread_create(),
+ * may run on all CPUs. Else that inherits the one on which its worker was woken. Elsewhere it does nothing.
+ */
+void cmwq_leave_cpu(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -201,6 +201,7 @@ static void shared_queues(void)
 	CHECK(cmwq_queue(NULL, not_counted, NULL) == refused && cmwq_queue(system_long_wq, not_counted, NULL) == refused);
 	CHECK(cmwq_queue_delayed(NULL, not_counted, NULL, 1) == refused);
 	RUNS_IF_OPEN(5, CHECK(cmwq_for_each(NULL, 5, 2, count_index, NULL) == refused));
+	cmwq_leave_cpu();
 }
 
 static void queue(struct workqueue_struct *wq)

@@ -123,11 +123,30 @@ static void destroy_in_child(void)
 	cmwq_destroy(queue);
 }
 
+/* On how many CPUs a program may run that this thread starts. */
+static int cpus(void)
+{
+	FILE *answer = popen("nproc", "r");
+	int nr = 0;
+
+	CHECK(answer && fscanf(answer, "%d", &nr) == 1 && pclose(answer) == 0);
+	return nr;
+}
+
+static void count_cpus(void *arg)
+{
+	int *nr = (int *)arg;
+
+	nr[0] = cpus();
+	cmwq_leave_cpu();
+	nr[1] = cpus();
+}
+
 int main(void)
 {
 	static size_t squares[5000];
 	struct cmwq_job *jobs[10], *job;
-	int one = 1, ten = 10;
+	int one = 1, ten = 10, nr_cpus[2];
 	size_t i;
 
 	alarm(300);
@@ -164,6 +183,11 @@ int main(void)
 	cmwq_job_forget(job);
 	cmwq_flush(wq);
 	CHECK(sum == 203 && cmwq_queue_delayed(wq, add, &one, 300) == 0);
+
+	/* What a function starts has its worker's CPU, or all. */
+	CHECK((job = cmwq_start(wq, count_cpus, nr_cpus)) && cmwq_job_wait(job) == 0);
+	CHECK(nr_cpus[0] == 1 && nr_cpus[1] == cpus());
+	cmwq_leave_cpu();
 
 	/* The shared queue; each index once, with a little ahead and with much. */
 	CHECK(cmwq_for_each(NULL, 5000, 3, square, squares) == 0);

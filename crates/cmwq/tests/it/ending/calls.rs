@@ -634,6 +634,7 @@ pub(super) const CALLS: &[Call] = &[
     ("unbound_cpumask", |_| {
         let _ = cmwq::unbound_cpumask();
     }),
+    ("leave_cpu", |_| cmwq::leave_cpu()),
     ("watch_children", |_| drop(cmwq::watch_children())),
     ("watch_process", |_| drop(cmwq::watch_process(std::process::id()))),
     ("watchdog::clear_handler", |_| watchdog::clear_handler()),
