@@ -17,7 +17,7 @@ impl PoolState {
     /// [begin another item](Self::begin_another).
     pub fn tick(&mut self) -> Kick {
         let comes = self.config.is_managed() && self.work_waits() && !self.is_at_capacity();
-        let ticks = self.ticks_awaiting.saturating_add(1).min(TICKS_UNTIL_STARVED);
+        let ticks = TICKS_UNTIL_STARVED.min(self.ticks_awaiting + 1);
         self.ticks_awaiting = if comes { ticks } else { 0 };
         self.begin_another()
     }

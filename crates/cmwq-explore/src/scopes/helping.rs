@@ -90,8 +90,6 @@ pub(super) fn starving() -> Scope {
     Scope {
         name: "starving",
         about: "managed pools help each other also while the one's worker gets no CPU",
-        items: programs(&[&[WaitFor(1)], &[], &[]]),
-        clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 0, 0)]]),
         faults: Faults { lending: true, starvations: 2, ..NONE },
         ..lending_and_waiting()
     }

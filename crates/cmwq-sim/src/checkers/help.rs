@@ -82,8 +82,8 @@ impl Help {
         for &pool in touched {
             let gauge = &world.gauges[pool];
             self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
-            let mut ready = world.waiting.ready_at(pool).iter().peekable();
-            let needs_it = self.busy.contains(pool) && ready.peek().is_some();
+            let ready = world.waiting.ready_at(pool);
+            let needs_it = self.busy.contains(pool) && !ready.is_empty();
             if self.busy.set(pool, needs_help(gauge, needs_it)) {
                 groups.extend(ready);
             }
@@ -121,10 +121,10 @@ impl Help {
 /// A pod that [needs help](Help::busy) goes on to do so while its workers are on the way: they may
 /// get no CPU. Where none was busy nobody looks for that.
 fn needs_help(gauge: &Gauge, needs_it: bool) -> bool {
-    let is_managed = matches!(gauge.kind, PoolKind::Managed(_));
-    let nr_coming = if needs_it { gauge.transit } else { 0 };
-    let is_busy = gauge.transit == nr_coming && gauge.computing + nr_coming >= gauge.concurrency;
-    is_managed && is_busy
+    let Gauge { computing, transit, concurrency, .. } = *gauge;
+    matches!(gauge.kind, PoolKind::Managed(_))
+        && (needs_it || transit == 0)
+        && computing + transit >= concurrency
 }
 
 fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {

@@ -54,8 +54,7 @@ impl Engine<'_> {
         let nr_sleeps = self.machine.threads[tid].nr_sleeps;
         let waited = found.map(|found| Waited::of(ended, found, now));
         let has_slept = sleeps != Some(nr_sleeps);
-        let marks = &mut self.threads[tid].marks;
-        *marks = Marks { ended: now, ..Marks::default() };
+        self.threads[tid].marks = Marks { ended: now, ..Marks::default() };
         let home = self.threads[tid].home;
         self.pools.list[home].lock_only().learn_wait(waited, has_slept);
         match waited {

@@ -54,7 +54,8 @@ pub(crate) struct Thread {
     blocked_at: AtomicU64,
     /// Its CPU time when the last item ended of which its pool has learned, or when it began.
     ended_at: AtomicU64,
-    /// It was unbound from its pool's CPUs while it was blocked. Written under the attach lock.
+    /// It was unbound from its pool's CPUs while it was blocked, or has left them. Written under
+    /// the attach lock.
     is_unbound: AtomicBool,
     /// The pool that it helps, and its guest id there; or `NO_GUEST`.
     guest: AtomicU64,

@@ -333,17 +333,13 @@ fn a_leaked_watch_ends_with_its_item() {
 /// The CPUs of this thread, of a thread that it starts, and of a program that it starts.
 fn inherited() -> [Vec<u32>; 3] {
     // Before anything waits, since that may unbind the worker.
-    let own = own_cpus();
-    let of_thread = std::thread::spawn(own_cpus).join().unwrap();
+    let own = sys::allowed_cpus();
+    let of_thread = std::thread::spawn(sys::allowed_cpus).join().unwrap();
     let mut program = Command::new("sleep").arg("600").spawn().unwrap();
     let of_program = sys::allowed_cpus_of(program.id().cast_signed()).unwrap();
     program.kill().unwrap();
     program.wait().unwrap();
     [own, of_thread, of_program]
-}
-
-fn own_cpus() -> Vec<u32> {
-    sys::allowed_cpus_of(sys::gettid()).unwrap()
 }
 
 /// What an item starts has its worker's CPUs: one, or all once the item has left its CPU.
@@ -356,7 +352,7 @@ fn all_cpus() {
     let wq = on_few_cpus("all-cpus");
     let unbound = Workqueue::builder("elsewhere").unbound().build().unwrap();
     // Without CPUs that are isolated.
-    let all = joined(unbound.queue(own_cpus));
+    let all = joined(unbound.queue(sys::allowed_cpus));
     let [one, of_thread, _] = joined(wq.queue(inherited));
     assert_eq!((one.len(), &of_thread), (1, &one));
     let left = wq.queue(|| {
@@ -371,12 +367,12 @@ fn all_cpus() {
     assert_eq!(joined(watching), [(); 3].map(|()| all.clone()));
     // Its worker has been idle, or another one begins.
     wq.flush();
-    eventually("a bound worker", || joined(wq.queue(own_cpus)).len() == 1);
+    eventually("a bound worker", || joined(wq.queue(sys::allowed_cpus)).len() == 1);
     // In other items, and outside of them, it does nothing.
     let percpu = Workqueue::builder("percpu").percpu().build().unwrap();
     let bound = percpu.queue(|| {
         cmwq::leave_cpu();
-        own_cpus()
+        sys::allowed_cpus()
     });
     assert_eq!(joined(bound).len(), 1);
     cmwq::leave_cpu();
