@@ -83,7 +83,8 @@ impl Help {
             let gauge = &world.gauges[pool];
             self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
             let ready = world.waiting.ready_at(pool);
-            let needs_it = self.busy.contains(pool) && !ready.is_empty();
+            let is_known = world.config.faults.spurious == 0;
+            let needs_it = is_known && self.busy.contains(pool) && !ready.is_empty();
             if self.busy.set(pool, needs_help(gauge, needs_it)) {
                 groups.extend(ready);
             }
@@ -119,7 +120,7 @@ impl Help {
 }
 
 /// A pod that [needs help](Help::busy) goes on to do so while its workers are on the way: they may
-/// get no CPU. Where none was busy nobody looks for that.
+/// get no CPU. Nobody looks for that where no worker was busy, or was thought to be.
 fn needs_help(gauge: &Gauge, needs_it: bool) -> bool {
     let Gauge { computing, transit, concurrency, .. } = *gauge;
     matches!(gauge.kind, PoolKind::Managed(_))

@@ -37,6 +37,9 @@ pub(super) struct Hogs {
     runs: Vec<Vec<Run>>,
     /// By pool, whether work waited that could start when something last happened there.
     is_held: Vec<bool>,
+    /// By pool, from when on it may create another worker after it could not: before, there may be
+    /// nobody to start the next item.
+    may_create_from: Vec<Nanos>,
 }
 
 /// Whether the item counts as running, and its own thread is what computes: who waits for a process
@@ -53,6 +56,7 @@ impl Hogs {
             groups: Vec::new(),
             runs: Vec::new(),
             is_held: Vec::new(),
+            may_create_from: Vec::new(),
         }
     }
 
@@ -82,7 +86,8 @@ impl Hogs {
         let Some(longest) = world.config.detect.tick.map(TickRole::longest) else { return Ok(()) };
         let slice = world.config.costs.slice.unwrap_or_default();
         let most = world.config.hog_thresh + TICKS * longest + SLICES * slice;
-        if !*grown(&mut self.is_held, home) || used <= most {
+        let may_create_from = *grown(&mut self.may_create_from, home);
+        if !*grown(&mut self.is_held, home) || used <= most || t < may_create_from + most {
             return Ok(());
         }
         Err(format!(
@@ -101,6 +106,9 @@ impl Checker for Hogs {
             return Ok(());
         }
         let t = event.t;
+        if let What::CreateFailed(pool) = event.what {
+            *grown(&mut self.may_create_from, pool) = t + config.create_cooldown;
+        }
         match event.what {
             What::WorkerWanted(pool)
             | What::CreateFailed(pool)

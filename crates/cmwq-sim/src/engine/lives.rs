@@ -214,8 +214,9 @@ impl Engine<'_> {
             self.queues[queue].awaits_timers = true;
             return;
         }
-        // The rescuer ends its visit first.
-        if self.is_visiting(queue) && !is_early {
+        // The rescuer ends its visit first, also one that has not begun: it knows its pool already.
+        self.forget_calls(queue);
+        if self.is_rescuer_away(queue) && !is_early {
             self.queues[queue].awaits_rescuer = true;
             return;
         }
@@ -226,7 +227,6 @@ impl Engine<'_> {
         if !self.queues[queue].pwqs.is_empty() {
             return self.try_again(queue, Due::Drop(queue));
         }
-        self.forget_calls(queue);
         self.queues[queue].life = Life::Gone;
         self.note(What::QueueGone(queue));
         if let Some(owner) = owner {

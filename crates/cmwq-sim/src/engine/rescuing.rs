@@ -123,7 +123,7 @@ impl Engine<'_> {
 
     fn end_visit(&mut self, index: usize, pool: PoolNo, is_called_again: bool) -> Turn {
         let rescuer = &mut self.rescuers[index];
-        let (queue, at) = (rescuer.queue, rescuer.answering.take());
+        let (queue, at) = (rescuer.queue, rescuer.answering);
         rescuer.called.extend(at.filter(|_| is_called_again));
         let visit = rescuer.visit.take().expect("it has begun");
         let kick = self.pools.list[pool].lock().rescue_end(visit);
@@ -133,25 +133,28 @@ impl Engine<'_> {
         if at.is_some_and(has_drained) && self.config.sabotage != Some(Sabotage::LeaveDrained) {
             self.release(queue);
         }
-        if std::mem::take(&mut self.queues[queue].awaits_rescuer) {
-            self.agenda.add(self.now, Rank::Wake, Due::Drop(queue));
-        }
         self.rest(index)
     }
 
     /// The rescuer leaves the pool's CPUs, and may answer its next call.
     fn rest(&mut self, index: usize) -> Turn {
-        self.threads[self.rescuers[index].tid].is_parked = true;
+        let rescuer = &mut self.rescuers[index];
+        rescuer.answering = None;
+        let (tid, queue) = (rescuer.tid, rescuer.queue);
+        self.threads[tid].is_parked = true;
         self.agenda.add(self.now, Rank::Wake, Due::Rescuer(index));
+        if std::mem::take(&mut self.queues[queue].awaits_rescuer) {
+            self.agenda.add(self.now, Rank::Wake, Due::Drop(queue));
+        }
         Turn::Off
     }
 
-    /// Whether the queue's rescuer is at a pool.
-    pub(super) fn is_visiting(&self, queue: QueueId) -> bool {
-        self.rescuers.iter().any(|it| it.queue == queue && it.visit.is_some())
+    /// Whether the queue's rescuer is at a pool, or on its way there.
+    pub(super) fn is_rescuer_away(&self, queue: QueueId) -> bool {
+        self.rescuers.iter().any(|it| it.queue == queue && it.answering.is_some())
     }
 
-    /// The queue has gone: forgets the calls for its items.
+    /// The queue goes, and nothing of it waits: forgets the calls for its items.
     pub(super) fn forget_calls(&mut self, queue: QueueId) {
         let its = self.rescuers.iter_mut().filter(|rescuer| rescuer.queue == queue);
         its.for_each(|rescuer| rescuer.called.clear());
