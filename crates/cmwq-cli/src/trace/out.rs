@@ -91,9 +91,31 @@ impl Out {
                 let emptied = if is_plain { file.set_len(0) } else { Ok(()) };
                 emptied.map_err(|error| said(&name.path, &error))?;
                 name.is_in_vain = false;
-                Ok(Box::new(file))
+                Ok(Box::new(Named { file, path: name.path.clone() }))
             }
         }
+    }
+}
+
+/// A file whose errors say which it is.
+struct Named {
+    file: File,
+    path: PathBuf,
+}
+
+impl Named {
+    fn name(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), said(&self.path, error))
+    }
+}
+
+impl Write for Named {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| self.name(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush().map_err(|error| self.name(&error))
     }
 }
 

@@ -187,7 +187,7 @@ fn convert(raw: &Path, json: &Path) {
 }
 
 #[test]
-fn only_the_queues_that_were_asked_for() {
+fn only_the_queues_that_were_asked_for_and_a_full_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let raw = folder.path().join("raw");
     let file = folder.path().join("file");
@@ -207,6 +207,9 @@ fn only_the_queues_that_were_asked_for() {
     };
     assert!(lines("^su") > 0);
     assert_eq!(lines("^um"), 0);
+    let output = cmwq().arg("trace").arg(&raw).args(["-o", "/dev/full"]).output().unwrap();
+    support::check_code(&output, 1);
+    assert!(support::stderr(&output).contains("/dev/full: No space left on device"), "{output:?}");
 }
 
 #[test]
