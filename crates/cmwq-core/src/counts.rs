@@ -35,6 +35,10 @@ impl PwqCounts {
         self.completed.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn count_started(&self) {
         add(&self.started, 1);

@@ -696,6 +696,7 @@ impl PoolState {
                 );
             }
             pwq.inactive.assert_valid();
+            assert_eq!(pwq.counts.active(), u64::from(pwq.nr_active), "what pwq{id} shows");
         }
     }
 }

@@ -380,7 +380,7 @@ impl PoolState {
         }
         if !inactive {
             if p.node.is_none() && p.inactive.is_empty() {
-                p.nr_active -= 1;
+                p.set_active(p.nr_active - 1);
             } else {
                 effects.grant = self.dec_active(pwq);
             }

@@ -22,6 +22,7 @@ use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::handle::Handle;
 use crate::engine::process::{self, watch_forks};
+use crate::engine::queueing;
 use crate::engine::readers::{self, RcuReadGuard};
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
@@ -217,7 +218,7 @@ impl RcuItem {
             && let Some(refused) = refused
         {
             // SAFETY: it will not run on behalf of this grace period.
-            unsafe { wq.runtime.let_go_later(this, refused) };
+            unsafe { wq.runtime.let_go_later(this, refused, queueing::last_refusal(), None) };
         }
         // Whoever ended the grace period has more to do than to wait for the queue's end, or for
         // whatever the drop of what the item captured waits for.

@@ -19,7 +19,8 @@ use crate::os::thread_group;
 ///   [refused](crate::JoinError::is_refused);
 /// - armed timers are disarmed, also those that are armed later: their items do not run. Closures
 ///   of [`queue_delayed`](crate::Workqueue::queue_delayed) are refused, and whoever joins or awaits
-///   them is told at once. The calling thread drops what they captured;
+///   them is told when what they captured is dropped: by workers, so that it may wait for others
+///   of them;
 /// - queues cannot be made ([`Unavailable`](crate::ErrorKind::Unavailable)); handles and items
 ///   remain valid and may be dropped.
 ///

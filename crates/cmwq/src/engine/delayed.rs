@@ -6,9 +6,11 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use cmwq_core::delayed::{Destination, going_together};
-use cmwq_core::{Timer, WorkFn, WorkItem};
+use cmwq_core::{Closed, Timer, WorkFn, WorkItem};
 
 use crate::engine::handle::{Handle, TimersHandle};
+use crate::engine::queueing;
+use crate::engine::reaper::Errands;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::service::Service;
@@ -273,11 +275,31 @@ impl DelayedItem {
     }
 }
 
+/// An item that its queue has refused when its timer expired.
+pub(crate) struct Held {
+    item: NonNull<DelayedItem>,
+    let_go: Refused,
+    why: Closed,
+}
+
+impl Held {
+    /// Drops what is the user's, by no matter which thread. `errands` are over when that is done.
+    ///
+    /// # Safety
+    /// The item must have come from [`expired`].
+    pub(crate) unsafe fn let_go_later(self, runtime: &'static Runtime, errands: Option<&Errands>) {
+        let Self { item, let_go, why } = self;
+        // SAFETY: each item comes once, with what lets go of it.
+        unsafe { runtime.let_go_later(item, let_go, why, errands) };
+    }
+}
+
 /// Timers of delayed items expired: queues the items, in this order. KERNEL:
 /// `delayed_work_timer_fn` — same, for several at once.
 ///
-/// `items` is only scratch space. `let_go` is told of each item that its queue refuses, and has the
-/// function called with it, once, by whichever thread: it drops what is the user's.
+/// `items` is only scratch space. To `held` come those that their queues refuse and somebody holds.
+/// The caller [lets go](Held::let_go_later) of them when nothing is left between the wheel and a
+/// queue, on no matter which one: what they captured may cancel it, and would wait for the caller.
 ///
 /// # Safety
 /// Each timer must be a member of a valid [`DelayedItem`] that was armed, and was taken off the
@@ -286,7 +308,7 @@ pub(crate) unsafe fn expired(
     service: &Service,
     timers: &[NonNull<Timer>],
     items: &mut Vec<NonNull<WorkItem>>,
-    let_go: impl Fn(NonNull<DelayedItem>, Refused),
+    held: &mut Vec<Held>,
 ) {
     let item_of = |timer: &NonNull<Timer>| {
         // SAFETY: a member of a delayed item by the caller's promise.
@@ -308,7 +330,8 @@ pub(crate) unsafe fn expired(
                 let this = item.cast::<DelayedItem>();
                 // SAFETY: it will not run on behalf of this timer, and is valid until it is let go.
                 let refused = unsafe { this.as_ref() }.refused;
-                refused.into_iter().for_each(|refused| let_go(this, refused));
+                let why = queueing::last_refusal();
+                held.extend(refused.map(|let_go| Held { item: this, let_go, why }));
             }
         };
         // SAFETY: the timers are still counted; the items are valid, and PENDING is owned.

@@ -8,9 +8,11 @@ use std::ptr::NonNull;
 
 use cmwq_core::{Closed, WorkItem};
 
+use crate::engine::current;
 use crate::engine::queueing;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
+use crate::os::park::Event;
 use crate::os::sync::{Arc, lock};
 
 /// The queue that takes other queues down.
@@ -39,6 +41,8 @@ struct LetGo<T> {
     let_go: unsafe fn(NonNull<T>),
     /// Why it was refused, as the thread knew that has found it out.
     why: Closed,
+    /// Of which this is one.
+    errands: Option<Arc<Ended>>,
 }
 
 /// Its function.
@@ -47,7 +51,37 @@ unsafe extern "C" fn let_go<T>(item: *mut WorkItem) {
     let this = unsafe { Box::from_raw(item.cast::<LetGo<T>>()) };
     queueing::note_refusal(this.why);
     // SAFETY: the promise of who called `let_go_later`.
-    unsafe { (this.let_go)(this.refused) };
+    let run = || unsafe { (this.let_go)(this.refused) };
+    // Somebody waits for this, but not for a queue.
+    if this.errands.is_some() { leaving_ends(run) } else { run() }
+}
+
+/// Items of which somebody [lets go later](Runtime::let_go_later), and waits until that is done.
+pub(crate) struct Errands {
+    all: Arc<Ended>,
+    ended: Arc<Event>,
+}
+
+/// Tells when the last errand has it no more.
+struct Ended(Arc<Event>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+impl Errands {
+    pub(crate) fn new() -> Self {
+        let ended = Arc::new(Event::new());
+        Self { all: Arc::new(Ended(Arc::clone(&ended))), ended }
+    }
+
+    /// Waits until all that were begun are done.
+    pub(crate) fn wait(self) {
+        drop(self.all);
+        current::blocking(|| self.ended.wait(None));
+    }
 }
 
 crate::os::sync::thread_local! {
@@ -69,7 +103,8 @@ pub(crate) fn leaving_ends(what: impl FnOnce()) {
 
 impl Runtime {
     /// Lets go of an item that a queue refused. Each by an item of its own: what it captured may
-    /// wait for another one that was refused. After a shutdown the calling thread does it.
+    /// wait for another one that was refused. After a shutdown the calling thread does it. `why`:
+    /// what the queue [said](queueing::last_refusal) then.
     ///
     /// # Safety
     /// `let_go` must be fit to be called with `refused`, once, by any thread, and not unwind.
@@ -78,9 +113,12 @@ impl Runtime {
         &'static self,
         refused: NonNull<T>,
         let_go: unsafe fn(NonNull<T>),
+        why: Closed,
+        errands: Option<&Errands>,
     ) {
-        let (item, why) = (WorkItem::new(self::let_go::<T>), queueing::last_refusal());
-        let errand = LetGo { item, refused, let_go, why };
+        let item = WorkItem::new(self::let_go::<T>);
+        let errands = errands.map(|errands| Arc::clone(&errands.all));
+        let errand = LetGo { item, refused, let_go, why, errands };
         let item = Box::into_raw(Box::new(errand)).cast::<WorkItem>();
         // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
         let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item)) };

@@ -8,7 +8,7 @@ use cmwq_core::detect::tick::TickFound;
 use cmwq_core::place::Rescan;
 use cmwq_core::{Creator, FIRE_BATCH, Nanos, Retry, Timer, WorkItem};
 
-use crate::engine::delayed;
+use crate::engine::delayed::{self, Held};
 use crate::engine::detection;
 use crate::engine::plan::NEVER;
 use crate::engine::pool::Pool;
@@ -50,6 +50,8 @@ struct Loop {
     due: Vec<NonNull<Timer>>,
     /// Scratch space of [`delayed::expired`].
     items: Vec<NonNull<WorkItem>>,
+    /// The same.
+    held: Vec<Held>,
     pools: Vec<&'static Pool>,
 }
 
@@ -67,6 +69,7 @@ impl Loop {
             is_behind: false,
             due: Vec::with_capacity(FIRE_BATCH),
             items: Vec::with_capacity(FIRE_BATCH),
+            held: Vec::new(),
             rescan: Rescan::begin(clock::now()),
             watchdog_due: 0,
             pools: Vec::new(),
@@ -152,11 +155,13 @@ impl Loop {
         self.is_behind = budget == 0;
         // What the user's closures captured is not dropped by this thread: that may take long, or
         // wait for another timer.
-        // SAFETY: `expired` gives each item once, with what lets go of it.
-        let let_go = |item, refused| unsafe { self.runtime.let_go_later(item, refused) };
         // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
-        unsafe { delayed::expired(service, &self.due, &mut self.items, let_go) };
+        unsafe { delayed::expired(service, &self.due, &mut self.items, &mut self.held) };
         self.due.clear();
+        for held in self.held.drain(..) {
+            // SAFETY: it came from `expired`.
+            unsafe { held.let_go_later(self.runtime, None) };
+        }
     }
 
     /// Looks at the running workers of pools whose work waits.

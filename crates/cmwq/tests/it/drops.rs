@@ -183,7 +183,7 @@ impl Drop for Passes {
 }
 
 /// Waits for a closure that is refused, when it is dropped.
-struct Joins(Option<JoinHandle<()>>);
+pub(crate) struct Joins(pub(crate) Option<JoinHandle<()>>);
 
 impl Drop for Joins {
     fn drop(&mut self) {

@@ -146,6 +146,21 @@ fn a_running_item_is_shown_with_its_function_and_queue() {
     });
 }
 
+#[test]
+fn an_idle_queue_of_any_kind_has_no_active_items() {
+    for wq in every_kind("inspect-idle") {
+        for item in (0..5).map(|_| wq.queue(thread::yield_now)).collect::<Vec<_>>() {
+            item.join().unwrap();
+        }
+        wq.flush();
+        let seen = me().snapshot().unwrap();
+        let queue = seen.queues.iter().find(|queue| queue.name == *wq.name()).unwrap();
+        let links = seen.links_of(queue);
+        assert!(links.iter().any(|link| link.stats.completed > 0), "{queue:?}");
+        assert!(links.iter().all(|link| link.nr_active == 0), "{queue:?}: {links:?}");
+    }
+}
+
 /// Whatever moment it is: what has begun is shown, and nothing that was not queued.
 #[test]
 fn counters_under_load_are_between_what_began_and_what_was_queued() {

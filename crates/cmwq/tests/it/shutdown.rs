@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{Config, DelayedWork, ErrorKind, Refused, Work, Workqueue, shutdown};
+use cmwq::{Config, DelayedWork, ErrorKind, Periodic, Refused, Work, Workqueue, shutdown};
 
+use crate::drops::Joins;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE, within};
 use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
@@ -17,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::busy", busy),
     ("shutdown::timers", timers),
     ("shutdown::last_handle", last_handle),
+    ("shutdown::captured", captured),
     ("shutdown::inside", inside),
     ("shutdown::futures", futures),
     ("shutdown::rearming", rearming),
@@ -154,6 +156,41 @@ fn last_handle() {
     gate.open();
     shutdown(PATIENCE).unwrap();
     running.join().unwrap();
+}
+
+#[test]
+fn what_refused_closures_captured_may_cancel_and_join_others() {
+    Stage::new("shutdown::captured").play();
+}
+
+struct Cancels(DelayedWork);
+
+impl Drop for Cancels {
+    fn drop(&mut self) {
+        self.0.cancel_sync();
+    }
+}
+
+/// All of them are refused in one shutdown, those that are cancelled or joined after the others.
+fn captured() {
+    let wq = managed("captured");
+    let (sooner, later) = (Duration::from_secs(60), Duration::from_secs(600));
+    let aborted = wq.queue_delayed(|| (), later).abort_on_drop();
+    let ticks = Periodic::every(later).start(&wq, |_| unreachable!("its time does not come"));
+    let work = DelayedWork::new(|| unreachable!("nor its"));
+    assert!(wq.queue_delayed_work(&work, later));
+    let joins = Joins(Some(wq.queue_delayed(|| (), later)));
+    let cancels = Cancels(work);
+    let all = [
+        wq.queue_delayed(move || drop(aborted), sooner),
+        wq.queue_delayed(move || drop(ticks), sooner),
+        wq.queue_delayed(move || drop(cancels), sooner),
+        wq.queue_delayed(move || drop(joins), sooner),
+    ];
+    within("it", || shutdown(PATIENCE)).unwrap();
+    for refused in all {
+        assert_eq!(refused.join().unwrap_err().why(), Some(Refused::ShutDown));
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Reusable items: pending once, one more run if queued while running, never two runs at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq::{Work, Workqueue, current_work};
 
-use crate::support::wait::Opened;
+use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, Peak, eventually, every_kind, gated_work, joined, percpu, sys};
 
 fn ordered(name: &str) -> Workqueue {
@@ -216,6 +216,53 @@ fn a_queued_item_outlives_its_handles() {
         }
         eventually("all have run", || runs.load(Ordering::SeqCst) == 100);
         eventually("all are freed", || Arc::strong_count(&runs) == 1);
+    }
+}
+
+/// When it is dropped it queues an item of the same closure, and says whether that has run behind a
+/// flush.
+struct Follows {
+    next: Option<(Workqueue, mpsc::Sender<bool>)>,
+    may_run: Gate,
+    has_run: Arc<AtomicBool>,
+}
+
+impl Follows {
+    fn into_work(self) -> Work {
+        Work::new(move || {
+            self.may_run.pass();
+            self.has_run.store(true, Ordering::SeqCst);
+        })
+    }
+}
+
+impl Drop for Follows {
+    fn drop(&mut self) {
+        let Some((wq, said)) = self.next.take() else { return };
+        let has_run = Arc::new(AtomicBool::new(false));
+        let (may_run, theirs) = (self.may_run.clone(), Arc::clone(&has_run));
+        let work = Self { next: None, may_run, has_run: theirs }.into_work();
+        assert!(wq.queue_work(&work));
+        work.flush();
+        let _ = said.send(has_run.load(Ordering::SeqCst));
+    }
+}
+
+/// Memory that is free is used again at once, here for an item that must not be taken for the one
+/// whose run drops the closure.
+#[test]
+fn what_an_item_captured_may_wait_for_another_one_when_it_is_dropped() {
+    for wq in queues("follows").into_iter().filter(|wq| wq.max_active() > 1) {
+        let (said, says) = mpsc::channel();
+        let may_run = Gate::new();
+        let _opened = Opened(&may_run);
+        let next = Some((wq.clone(), said));
+        let work = Follows { next, may_run: may_run.clone(), has_run: Arc::default() }.into_work();
+        assert!(wq.queue_work(&work));
+        drop(work);
+        // Now the run has the last reference.
+        may_run.open();
+        assert_eq!(says.recv_timeout(PATIENCE), Ok(true), "{wq:?}");
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use cmwq_core::{FIRE_BATCH, Nanos, Timer, Wheel};
 
 use crate::engine::handle::{Handle, TimersHandle};
-use crate::engine::reaper::leaving_ends;
+use crate::engine::reaper::Errands;
+use crate::engine::runtime::Runtime;
 use crate::engine::service::Service;
 use crate::engine::timers::Armed;
 use crate::engine::wq::Wq;
@@ -113,10 +114,10 @@ impl Service {
         unsafe { wq.sub(count) }
     }
 
-    /// Disarms all timers: their items go to their queues, which refuse them. The caller drops what
-    /// they captured, but does not wait for the end of a queue whose last handle is there.
-    pub(crate) fn discard_timers(&self) {
-        let (mut due, mut items) = (Vec::new(), Vec::new());
+    /// Disarms all timers: their items go to their queues, which refuse them. Waits until what they
+    /// captured is dropped, but not for the end of a queue whose last handle is there.
+    pub(crate) fn discard_timers(&self, runtime: &'static Runtime) {
+        let (mut due, mut items, mut held) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let mut budget = FIRE_BATCH;
             let mut timers = lock(&self.timers);
@@ -124,14 +125,21 @@ impl Service {
                 due.push(timer);
             }
             drop(timers);
-            // SAFETY: `expired` gives each item once, with what lets go of it.
-            let let_go = |item, refused: super::Refused| unsafe { refused(item) };
             // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
-            leaving_ends(|| unsafe { super::expired(self, &due, &mut items, let_go) });
+            unsafe { super::expired(self, &due, &mut items, &mut held) };
             if due.is_empty() && budget > 0 {
-                return;
+                break;
             }
             due.clear();
         }
+        if held.is_empty() {
+            return;
+        }
+        let errands = Errands::new();
+        for held in held {
+            // SAFETY: it came from `expired`.
+            unsafe { held.let_go_later(runtime, Some(&errands)) };
+        }
+        errands.wait();
     }
 }
