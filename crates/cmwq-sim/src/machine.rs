@@ -83,6 +83,8 @@ struct Cpu {
     since: Nanos,
     /// When a thread left it last, in the machine's own count.
     left: u64,
+    /// It was called for a thread that waits elsewhere.
+    is_called: bool,
 }
 
 /// See the module header.
@@ -119,6 +121,7 @@ impl Machine {
             burst: 0,
             since: 0,
             left: 0,
+            is_called: false,
         };
         Self {
             cpus: (0..shape.cpus()).map(cpu).collect(),
@@ -356,13 +359,17 @@ impl Machine {
         if self.cpus[cpu as usize].running.is_some() || !self.is_online(cpu) {
             return None;
         }
-        let tid = self.pop(cpu).or_else(|| match self.caches {
+        let own = self.pop(cpu);
+        let tid = own.or_else(|| match self.caches {
             Some(minded) => self.pull(cpu, minded),
             None => self.steal(cpu),
         })?;
         let thread = &mut self.threads[tid];
         thread.state = State::Running;
         self.offer(cpu);
+        if std::mem::take(&mut self.cpus[cpu as usize].is_called) && own.is_some() {
+            self.offer_others(cpu);
+        }
         let cpu = &mut self.cpus[cpu as usize];
         cpu.running = Some(tid);
         Some((tid, cpu.last.replace(tid) != Some(tid)))
@@ -374,7 +381,7 @@ impl Machine {
         if self.caches.is_none() {
             let domains = self.domains.of(cpu).iter();
             let idle = domains.filter_map(|&domain| self.domains.idle_for(domain, cpu)).next();
-            self.ready.extend(idle);
+            self.call(idle);
         }
     }
 
@@ -399,15 +406,22 @@ impl Machine {
         None
     }
 
-    /// What `cpu` was called for may have been another thread than the one it has taken over, which
-    /// still waits beside idle CPUs.
+    /// What `cpu` was called for may have been another thread than the one it has taken over, or
+    /// than its own that came meanwhile, and still waits beside idle CPUs.
     fn offer_others(&mut self, cpu: u32) {
         let waiting = |&domain: &u32| {
             let other = self.domains.next_waiting(domain, cpu)?;
             self.domains.idle_for(domain, other)
         };
         let idle = self.domains.of(cpu).iter().find_map(waiting);
-        self.ready.extend(idle);
+        self.call(idle);
+    }
+
+    fn call(&mut self, idle: Option<u32>) {
+        if let Some(cpu) = idle {
+            self.cpus[cpu as usize].is_called = true;
+            self.ready.push_back(cpu);
+        }
     }
 
     /// The thread at this place of the queues of `from` waits for `cpu` from now on, and is not

@@ -84,6 +84,21 @@ fn idle_cpus_take_over_who_is_overtaken() {
     assert!(movable.iter().all(runs), "{machine:?}");
 }
 
+/// The idle CPU that is called for one that waits gets a thread of its own before it looks.
+#[test]
+fn an_idle_cpu_that_gets_its_own_thread_leaves_none_waiting_beside_idle_ones() {
+    let mut machine = machine(4, 1);
+    machine.track(WHOLE);
+    let movable = machine.spawn(Place::Domain(WHOLE), false);
+    machine.threads[movable].cpu = 1;
+    machine.wake(movable);
+    let high = spawn_awake(&mut machine, Place::Cpu(1), true);
+    let cpu = machine.next_ready().expect("both are ready for it");
+    assert_eq!(machine.dispatch(cpu).map(|(tid, _)| tid), Some(high));
+    let own = spawn_awake(&mut machine, Place::Cpu(0), false);
+    assert_eq!(settle(&mut machine), [own, movable]);
+}
+
 #[test]
 fn a_slow_cpu_takes_longer() {
     let mut machine = machine(2, 2);
