@@ -225,7 +225,9 @@ c_functions! {
         }
         raw::say(error.to_string());
         match error.kind() {
-            ErrorKind::ThreadCreation | ErrorKind::Unavailable => -libc::ENOMEM,
+            ErrorKind::ThreadCreation => -libc::ENOMEM,
+            // As of a queue that is not there: it was destroyed, or the library shut down.
+            ErrorKind::Unavailable => -libc::ENODEV,
             _ => -libc::EINVAL,
         }
     }

@@ -68,12 +68,18 @@ where
 /// # Panics
 /// If it is the process's first use of cmwq, and the service thread cannot be created; and after a
 /// [`shutdown`](cmwq::shutdown) before which the process-wide spawner was never used.
+#[track_caller]
 pub fn spawner() -> &'static Spawner {
     static SPAWNER: OnceLock<Spawner> = OnceLock::new();
-    SPAWNER.get_or_init(|| match Workqueue::builder(NAME).max_active(MAX_ACTIVE).build() {
-        Ok(queue) => Spawner::new(queue),
+    if let Some(spawner) = SPAWNER.get() {
+        return spawner;
+    }
+    // Outside of a closure, so that a panic names our caller's line. Of two that are made at the
+    // same time, one is dropped before anything was queued on it.
+    match Workqueue::builder(NAME).max_active(MAX_ACTIVE).build() {
+        Ok(queue) => SPAWNER.get_or_init(|| Spawner::new(queue)),
         Err(error) => panic!("cannot make the workqueue '{NAME}': {error}"),
-    })
+    }
 }
 
 /// A [`Workqueue`] as tokio's tasks see it: handles that give tokio's errors, and back-pressure

@@ -4,6 +4,7 @@
 //! the closure, nor its value, nor a waker.
 
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -172,7 +173,11 @@ impl<F: Send + 'static, T: Send + 'static> Join<T> for Task<F, T> {
         drop(waker);
         // As tokio's handle. Whoever drops it may be unwinding himself, and a second panic would
         // end the process.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(end)));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(end)))
+            && let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+        {
+            mem::forget(worse);
+        }
     }
 
     fn as_abort(self: Arc<Self>) -> Arc<dyn Abort> {

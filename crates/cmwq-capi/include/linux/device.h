@@ -28,7 +28,7 @@ int cmwq_devres_release_all(void *dev);
 }
 #endif
 
-/* Notes what to do at the device's end; what was noted last is done first. It does not fail. */
+/* Notes what to do at the device's end; what was noted last is done first. It fails in a handler of a fork only. */
 static inline int devm_add_action_or_reset(struct device *dev, void (*action)(void *), void *data)
 {
 	return cmwq_devm_add_action(dev, action, data);

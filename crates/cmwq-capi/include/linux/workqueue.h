@@ -379,7 +379,7 @@ static inline void cmwq_destroy_with_device(void *wq)
 static inline struct workqueue_struct *cmwq_keep_with_device(struct device *dev,
 							     struct workqueue_struct *wq)
 {
-	/* What fails has destroyed it. */
+	/* It fails in a handler of a fork only, which cannot end a queue either. */
 	if (wq != NULL && CMWQ_DEVM_ADD_ACTION(dev, cmwq_destroy_with_device, wq) != 0)
 		return NULL;
 	return wq;

@@ -10,6 +10,8 @@ use cmwq_core::Closed;
 
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
+use crate::engine::wq::Wq;
+use crate::os::sync::Arc;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for, also
 /// [with a time limit](Self::wait_timeout). Dropping it waits for nothing, and undoes nothing.
@@ -19,13 +21,21 @@ use crate::api::workqueue::Workqueue;
 /// nothing in all the same. In a forked child a wait that the parent had begun is over: what it was
 /// about is the parent's.
 #[must_use = "nothing waits until it is awaited; what was begun goes on without it"]
-pub struct Waiting(Option<JoinHandle<()>>);
+pub struct Waiting {
+    /// Until it is known to be over.
+    handle: Option<JoinHandle<()>>,
+    /// For what.
+    wq: Arc<Wq>,
+}
 
 impl Waiting {
     /// Blocks until it is over, without a time limit. From a work function it counts as blocking at
-    /// once.
+    /// once. From one of the queue's own items, which may close it, it would wait for itself: that
+    /// is reported, and it returns at once.
     pub fn wait(self) {
-        if let Some(handle) = self.0 {
+        if let Some(handle) = self.handle
+            && (handle.is_finished() || !self.wq.says_waits_for_itself("waited for"))
+        {
             // Refused after a shutdown: there is nothing left to wait for.
             let _ = handle.join();
         }
@@ -49,17 +59,18 @@ impl Waiting {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     pub fn wait_timeout(self, timeout: Duration) -> Result<(), Self> {
-        match self.0.map(|handle| handle.join_timeout(timeout)) {
+        let Self { handle, wq } = self;
+        match handle.map(|handle| handle.join_timeout(timeout)) {
             // As in `wait`, whatever came of it.
             None | Some(Ok(_)) => Ok(()),
-            Some(Err(handle)) => Err(Self(Some(handle))),
+            Some(Err(handle)) => Err(Self { handle: Some(handle), wq }),
         }
     }
 
     /// Whether it is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
@@ -67,11 +78,11 @@ impl Future for Waiting {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(handle) = &mut self.0 else { return Poll::Ready(()) };
+        let Some(handle) = &mut self.handle else { return Poll::Ready(()) };
         if Pin::new(handle).poll(cx).is_pending() {
             return Poll::Pending;
         }
-        self.0 = None;
+        self.handle = None;
         Poll::Ready(())
     }
 }
@@ -91,7 +102,7 @@ impl Workqueue {
     /// ready at once.
     pub fn flush_async(&self) -> Waiting {
         if self.handle().says_waits_for_itself("flushed") {
-            return Waiting(None);
+            return self.over();
         }
         let wq = self.handle().shared();
         self.later(move || wq.flush())
@@ -102,7 +113,7 @@ impl Workqueue {
     /// as in [`flush_async`](Self::flush_async).
     pub fn drain_async(&self) -> Waiting {
         if self.handle().says_waits_for_itself("drained") {
-            return Waiting(None);
+            return self.over();
         }
         let wq = self.handle().shared();
         let draining = wq.begin_draining();
@@ -167,6 +178,11 @@ impl Workqueue {
 
     /// Has one of the library's own workers do something that waits.
     fn later<F: FnOnce() + Send + 'static>(&self, what: F) -> Waiting {
-        Waiting(Some(closure::queue::<F, F, ()>(&self.handle().runtime.reaper(), None, what)))
+        let reaper = self.handle().runtime.reaper();
+        Waiting { handle: Some(closure::queue::<F, F, ()>(&reaper, None, what)), ..self.over() }
+    }
+
+    fn over(&self) -> Waiting {
+        Waiting { handle: None, wq: self.handle().shared() }
     }
 }

@@ -394,10 +394,10 @@ impl Builder {
             )));
         }
         if self.max_active != 0 {
-            tell_max_active(name, self.max_active);
+            tell_max_active("max_active", name, self.max_active);
         }
         if let Some(total) = self.total {
-            tell_max_active(name, total);
+            tell_max_active("max_active_total", name, total);
         }
         Ok(Spec {
             kind,
@@ -438,12 +438,14 @@ impl Builder {
     }
 }
 
-/// Says if another limit than this is taken. KERNEL: `wq_clamp_max_active` — same.
-pub(crate) fn tell_max_active(name: &str, asked: u32) {
+/// Says if another limit than this is taken. `setting`: which of them.
+///
+/// KERNEL: `wq_clamp_max_active` — same.
+pub(crate) fn tell_max_active(setting: &str, name: &str, asked: u32) {
     let taken = limit::in_range(asked);
     if taken != asked {
         notice::always(format!(
-            "max_active {asked} of workqueue '{name}' is out of range, {taken} taken (1 to {})",
+            "{setting} {asked} of workqueue '{name}' is out of range, {taken} taken (1 to {})",
             consts::WQ_MAX_ACTIVE
         ));
     }

@@ -1,6 +1,7 @@
 //! Functions over iterators, on a queue, with bounded look-ahead.
 
 use std::collections::VecDeque;
+use std::iter::Fuse;
 use std::panic::resume_unwind;
 use std::{fmt, mem};
 
@@ -42,7 +43,7 @@ pub trait IteratorOn: Iterator + Sized {
         T: Send + 'static,
     {
         let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
-        MapOn { items: self, wq, func, ahead, running: VecDeque::new() }
+        MapOn { items: self.fuse(), wq, func, ahead, running: VecDeque::new() }
     }
 
     /// As [`map_on`](Self::map_on), with the results as they come, whichever item they are of.
@@ -70,7 +71,7 @@ pub trait IteratorOn: Iterator + Sized {
     {
         let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
         let (running, free, answers) = (Vec::new(), Vec::new(), OwnEnd::new(channel()));
-        MapUnorderedOn { items: self, wq, func, ahead, running, free, answers }
+        MapUnorderedOn { items: self.fuse(), wq, func, ahead, running, free, answers }
     }
 
     /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
@@ -137,7 +138,8 @@ fn join<T>(outcome: Result<T, JoinError>) -> T {
 /// The results of [`IteratorOn::map_on`].
 #[must_use = "iterators do nothing unless they are asked for items"]
 pub struct MapOn<I: Iterator, F, T> {
-    items: I,
+    /// Asked for more than there are, with items that still run.
+    items: Fuse<I>,
     wq: Workqueue,
     func: Arc<F>,
     ahead: usize,
@@ -172,7 +174,8 @@ where
 /// The results of [`IteratorOn::map_unordered_on`].
 #[must_use = "iterators do nothing unless they are asked for items"]
 pub struct MapUnorderedOn<I: Iterator, F, T> {
-    items: I,
+    /// See [`MapOn`].
+    items: Fuse<I>,
     wq: Workqueue,
     func: Arc<F>,
     ahead: usize,

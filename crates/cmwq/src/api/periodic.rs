@@ -131,7 +131,7 @@ impl PeriodicBuilder {
         let ticks = Ticks::new(clock::now().saturating_add(first), interval, self.missed.rule());
         let has_stopped = Arc::new(AtomicBool::new(false));
         let body = Body {
-            wq: wq.clone(),
+            wq: Some(wq.clone()),
             has_stopped: Arc::clone(&has_stopped),
             turn: PlainMutex::new(Some(Turn { ticks, missed: 0, func: Box::new(func) })),
         };
@@ -221,7 +221,8 @@ impl fmt::Debug for Periodic {
 
 /// What the item of a periodic function has.
 struct Body {
-    wq: Workqueue,
+    /// There until it is dropped.
+    wq: Option<Workqueue>,
     has_stopped: Arc<AtomicBool>,
     /// Taken by the run: one at a time, and it holds no lock meanwhile.
     turn: PlainMutex<Option<Turn>>,
@@ -231,6 +232,13 @@ struct Turn {
     ticks: Ticks,
     missed: u64,
     func: Box<dyn FnMut(&mut Tick) + Send>,
+}
+
+impl Drop for Body {
+    /// The handle may be the queue's last, and whoever drops a [`Periodic`] waits for nothing.
+    fn drop(&mut self) {
+        self.wq.take().into_iter().for_each(|wq| wq.into_handle().drop_later());
+    }
 }
 
 impl Body {
@@ -245,11 +253,12 @@ impl Body {
         if tick.is_last {
             // ORDERING: no pairing: see `stops_now`.
             self.has_stopped.store(true, Ordering::Relaxed);
-        } else if self.wq.handle().closed().lets_repeat(delay.is_zero())
+        } else if let Some(wq) = &self.wq
+            && wq.handle().closed().lets_repeat(delay.is_zero())
             && let Some(work) = me.upgrade()
         {
             // Refused if somebody has stopped it meanwhile: it is disabled then.
-            self.wq.queue_delayed_work(&work, delay);
+            wq.queue_delayed_work(&work, delay);
         }
         if let Err(payload) = outcome {
             resume_unwind(payload);

@@ -173,7 +173,8 @@ pub unsafe fn destroy(raw: NonNull<()>) -> Workqueue {
 
 /// As [`destroy`], behind the timers that are armed for the queue: their items are let in when they
 /// expire. Nobody arms another one, and others than the queue's items are refused as ever. Threads
-/// may be about to queue there, and are refused as well, or let in before the end.
+/// may be about to queue there, and are refused as well, or let in before the end; but not where
+/// the queue has a rescuer, or attributes that may be changed: it is taken down at once.
 ///
 /// # Safety
 /// As there.

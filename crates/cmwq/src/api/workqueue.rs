@@ -485,9 +485,10 @@ impl Workqueue {
     /// ever, which is logged after 10 and every 100 flushes; nor while the queue is
     /// [frozen](crate::freeze) and has items. Several may drain a queue at once: each returns when
     /// it has found the queue empty, and the queue takes items again when the last one has. Timers
-    /// that are armed are not waited for; the item of one that expires meanwhile is refused. From
-    /// one of the queue's own items it would wait for itself: that is logged, and it returns at
-    /// once.
+    /// that are armed are not waited for; the item of one that expires meanwhile is refused, which
+    /// ends a [`Periodic`](crate::Periodic). From one of the queue's own items it would wait for
+    /// itself: that is logged, and it returns at once.
+    ///
     /// KERNEL: `drain_workqueue` — same.
     ///
     /// ```
@@ -522,7 +523,7 @@ impl Workqueue {
                 self.name()
             )));
         }
-        tell_max_active(self.name(), max_active);
+        tell_max_active("max_active", self.name(), max_active);
         self.handle.set_max_active(max_active);
         Ok(())
     }

@@ -65,19 +65,19 @@ impl Wq {
             rescuer.stop();
         }
         let mut state = lock(&self.state);
-        let was_used = !state.pwqs.is_empty();
-        for at in state.pwqs.take_all() {
+        let pwqs = state.pwqs.take_all();
+        for &at in &pwqs {
             // The rescuer has gone.
             state.count_removed(self.remove_pwq(at).unwrap_or_default());
             self.mirror.publish_retired(&state.removed());
-            if let Some(pool) = self.runtime.pool(at.pool) {
-                pool.close_if_unused();
-            }
         }
         drop(state);
-        if !was_used {
+        if pwqs.is_empty() {
             return;
         }
+        // Behind the lock: workers are woken.
+        let pools = pwqs.iter().filter_map(|at| self.runtime.pool(at.pool));
+        pools.for_each(Pool::close_if_unused);
         // Another queue may get this key. Threads whose `comm` shows this queue must forget it.
         for thread in self.runtime.pools().flat_map(Pool::threads) {
             thread.comm.forget(self.key);

@@ -131,7 +131,7 @@ impl Params {
             let setting = setting.strip_prefix("workqueue.").unwrap_or(setting);
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             if let Err(wrong) = parsed.set(name, value) {
-                complaints.push(format!("CMWQ_PARAMS: {wrong}"));
+                complaints.push(format!("CMWQ_PARAMS: {wrong}; this is left out"));
             }
         }
         if let Some(name) = detect.filter(|name| !name.is_empty()) {
@@ -144,9 +144,7 @@ impl Params {
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let bad = |accepted: &str| {
-            format!("{name}={value}: {name} takes {accepted}; the default is kept")
-        };
+        let bad = |accepted: &str| format!("{name}={value}: {name} takes {accepted}");
         let number = |accepted| value.parse::<u32>().map_err(|_| bad(accepted));
         match name {
             "default_affinity_scope" | "managed_affinity_scope" | "cache_shard_size" => {
@@ -261,7 +259,7 @@ impl Params {
                 let signal = signal::parse(value);
                 self.dump_signal = Some(signal.ok_or_else(|| bad("a signal, as 10 or USR1"))?);
             }
-            _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),
+            _ => return Err(format!("there is no parameter '{name}', but {NAMES}")),
         }
         Ok(())
     }
@@ -300,7 +298,7 @@ mod tests {
         assert_eq!(params.detect, Some(Detect::Tick));
         assert_eq!(complaints.len(), 2);
         assert!(complaints[0].contains("takes a number of cores"), "{complaints:?}");
-        assert!(complaints[1].contains("unknown parameter 'nonsense'"), "{complaints:?}");
+        assert!(complaints[1].contains("there is no parameter 'nonsense', but "), "{complaints:?}");
     }
 
     #[test]
@@ -353,7 +351,7 @@ mod tests {
         for bad in ["unbound_cpus=", "unbound_cpus=many", "debug_force_rr_cpu=2"] {
             let (params, complaints) = Params::parse(Some(bad), None);
             assert_eq!((params.unbound_cpus, complaints.len()), (None, 1), "{bad}");
-            assert!(complaints[0].ends_with("the default is kept"), "{complaints:?}");
+            assert!(complaints[0].ends_with("; this is left out"), "{complaints:?}");
         }
     }
 

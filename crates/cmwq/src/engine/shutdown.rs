@@ -62,6 +62,7 @@ impl Runtime {
         wait_until_idle(&wqs, deadline)?;
         // Not sooner: who has begun to wait for one of the others is told when it is idle.
         wait_until_idle(self.close_reaper().as_slice(), deadline)?;
+        self.threads.begin_joining();
         for rescuer in wqs.iter().filter_map(|wq| wq.rescuer.get()) {
             rescuer.stop();
         }

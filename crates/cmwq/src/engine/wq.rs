@@ -347,6 +347,9 @@ impl Wq {
 
 impl fmt::Debug for Wq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workqueue").field("name", &self.name).field("spec", &self.spec).finish()
+        // The limit in force; that of a BH queue is none.
+        let max_active = lock(&self.state).limits.max_active();
+        let spec = Spec { max_active, ..self.spec };
+        f.debug_struct("Workqueue").field("name", &self.name).field("spec", &spec).finish()
     }
 }

@@ -1,18 +1,30 @@
 //! The threads of a runtime, counted, so that shutting it down can wait for the last of them.
+//!
+//! A thread counts until it has done what it was started for. Afterwards the destructors of its
+//! thread-locals may run what is the user's, and until it has left the system the process has more
+//! than one thread. So whoever dismisses the threads joins those that leave then. Those that leave
+//! before are detached: what is kept of a thread that was not joined is its stack.
 
 use std::cell::Cell;
 use std::io;
 
+use crate::os::IS_MODEL;
 use crate::os::countdown::Countdown;
 use crate::os::park::Event;
-use crate::os::sync;
+use crate::os::sync::{self, Arc, Joining, Mutex, lock, yield_now};
 
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct ThreadGroup {
     aboard: Countdown,
     all_gone: Event,
+    /// Those to be joined. `None`: those that leave are detached.
+    leaving: Mutex<Option<Vec<Slot>>>,
+    all_joined: Event,
 }
+
+/// Where who has started a thread puts what waits for its end: perhaps later than that.
+type Slot = Arc<Mutex<Option<Joining>>>;
 
 crate::os::sync::thread_local! {
     /// The thread belongs to a group.
@@ -35,7 +47,12 @@ struct Place(&'static ThreadGroup);
 
 impl ThreadGroup {
     pub(crate) fn new() -> Self {
-        Self { aboard: Countdown::new(), all_gone: Event::new() }
+        Self {
+            aboard: Countdown::new(),
+            all_gone: Event::new(),
+            leaving: Mutex::new(None),
+            all_joined: Event::new(),
+        }
     }
 
     /// Starts a thread. By whoever made the group, before [`dismiss`](Self::dismiss), or by one of
@@ -51,22 +68,41 @@ impl ThreadGroup {
     ) -> io::Result<()> {
         self.aboard.add_late();
         let place = Place(self);
-        sync::spawn(name, stack, move || {
+        let slot = Slot::default();
+        let own = Arc::clone(&slot);
+        let joining = sync::spawn(name, stack, move || {
             IS_ABOARD.with(|is_aboard| is_aboard.set(true));
             main();
+            if let Some(leaving) = lock(&self.leaving).as_mut() {
+                leaving.push(own);
+            }
             drop(place);
-        })
+        })?;
+        *lock(&slot) = Some(joining);
+        Ok(())
     }
 
-    /// Waits until all threads are gone. They must know that they are to leave. Once only.
+    /// Threads that leave from now on are joined when all are [dismissed](Self::dismiss).
+    pub(crate) fn begin_joining(&self) {
+        if !IS_MODEL {
+            lock(&self.leaving).get_or_insert_default();
+        }
+    }
+
+    /// Waits until all threads have left the system. They must know that they are to leave. Once
+    /// only.
     pub(crate) fn dismiss(&self) {
         self.leave();
-        self.wait_until_gone();
+        self.all_gone.wait(None);
+        for slot in lock(&self.leaving).take().unwrap_or_default() {
+            join(&slot);
+        }
+        self.all_joined.set();
     }
 
     /// Waits for the same, while somebody else dismisses them or has.
     pub(crate) fn wait_until_gone(&self) {
-        self.all_gone.wait(None);
+        self.all_joined.wait(None);
     }
 
     fn leave(&self) {
@@ -79,5 +115,18 @@ impl ThreadGroup {
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.leave();
+    }
+}
+
+/// Waits until the thread has left the system, which is soon.
+fn join(slot: &Slot) {
+    loop {
+        let joining = lock(slot).take();
+        match joining {
+            // A panic is none of ours: nothing of the user's runs in the thread's own closure.
+            Some(joining) => return drop(joining.join()),
+            // Whoever has started it is about to put it there.
+            None => yield_now(),
+        }
     }
 }

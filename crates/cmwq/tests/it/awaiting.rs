@@ -138,6 +138,7 @@ fn a_queue_can_be_closed_from_inside_and_wait_for_nothing_there() {
     let inside = wq.queue(move || {
         own.flush_async().wait();
         own.drain_async().wait();
+        own.clone().close().wait();
         own.close()
     });
     let closing = joined(inside);

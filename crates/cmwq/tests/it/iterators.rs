@@ -25,6 +25,25 @@ fn results_are_in_order_or_as_they_come() {
 }
 
 #[test]
+fn an_iterator_that_has_ended_is_not_asked_again() {
+    let wq = managed("ended");
+    let three = || {
+        let mut asked = 0;
+        std::iter::from_fn(move || {
+            asked += 1;
+            assert!(asked <= 4, "it was at its end");
+            (asked < 4).then_some(asked)
+        })
+    };
+    for ahead in [1, 2, 8] {
+        assert_eq!(three().map_on(&wq, ahead, |n| n).collect::<Vec<_>>(), [1, 2, 3]);
+        let mut any: Vec<_> = three().map_unordered_on(&wq, ahead, |n| n).collect();
+        any.sort_unstable();
+        assert_eq!(any, [1, 2, 3]);
+    }
+}
+
+#[test]
 fn what_is_late_holds_up_the_ordered_only() {
     let wq = unbound("late");
     let gate = Gate::new();

@@ -171,6 +171,20 @@ fn a_handle_ends_the_ticks_unless_it_is_detached() {
 }
 
 #[test]
+fn dropping_the_last_handle_of_the_queue_with_the_ticks_does_not_wait() {
+    let wq = managed("last with its ticks");
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let theirs = gate.clone();
+    let running = wq.queue(move || theirs.pass());
+    let periodic = Periodic::every(NEVER).start(&wq, |_| ());
+    drop(wq);
+    within("the drop", move || drop(periodic));
+    drop(opened);
+    running.join().unwrap();
+}
+
+#[test]
 fn a_panic_does_not_end_the_ticks() {
     let wq = managed("panicking ticks");
     let (_periodic, ticks) = sending(&wq, MissedTicks::Delay, |_| {

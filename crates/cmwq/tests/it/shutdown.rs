@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::timers", timers),
     ("shutdown::last_handle", last_handle),
     ("shutdown::captured", captured),
+    ("shutdown::destructors", destructors),
     ("shutdown::inside", inside),
     ("shutdown::futures", futures),
     ("shutdown::rearming", rearming),
@@ -78,6 +79,42 @@ fn all() {
     shutdown(Duration::ZERO).unwrap();
     drop(queues);
     assert_eq!(procfs::other_tasks().len(), before, "none has come back");
+}
+
+#[test]
+fn what_threads_keep_is_dropped_before_it_returns() {
+    Stage::new("shutdown::destructors").play();
+}
+
+/// The destructors of thread-locals run when a thread's own function has returned.
+fn destructors() {
+    struct Slow;
+    static KEPT: AtomicU32 = AtomicU32::new(0);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(50));
+            KEPT.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    thread_local! {
+        static OWN: Slow = {
+            KEPT.fetch_add(1, Ordering::SeqCst);
+            Slow
+        };
+    }
+    let wq = managed("destructors");
+    let gate = Gate::new();
+    let items: Vec<_> = (0..5)
+        .map(|_| {
+            let gate = gate.clone();
+            wq.queue(move || OWN.with(|_| gate.pass()))
+        })
+        .collect();
+    gate.open();
+    items.into_iter().for_each(joined);
+    assert!(KEPT.load(Ordering::SeqCst) > 0);
+    shutdown(PATIENCE).unwrap();
+    assert_eq!(KEPT.load(Ordering::SeqCst), 0);
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl<'a> Describer<'a> {
         };
         let function = function_of(&stack, busy.func as *const () as usize);
         let is_bh = matches!(held.pool.kind, PoolKind::Bh(_));
-        let nameless = if is_bh { "a BH context" } else { "a thread that has left" };
+        let nameless = if is_bh { "a BH context" } else { "the thread that called Workqueue::run" };
         let is_its =
             |wait: &&Wait| thread.as_ref().is_some_and(|thread| Arc::ptr_eq(thread, &wait.thread));
         RunningItem {

@@ -47,11 +47,15 @@ impl Futex {
     }
 }
 
-/// Starts a detached thread.
+/// What waits for the end of a thread, which has left the system then, but in a forked child may be
+/// about to. Dropped, it detaches it.
+pub(crate) type Joining = thread::Handle<()>;
+
+/// Starts a thread.
 pub(crate) fn spawn(
     name: &str,
     stack: usize,
     main: impl FnOnce() + Send + 'static,
-) -> io::Result<()> {
-    thread::start(name, Some(stack), main).map(drop)
+) -> io::Result<Joining> {
+    thread::start(name, Some(stack), main)
 }
