@@ -105,12 +105,10 @@ unsafe extern "C" fn run<N, I, F: Fn() + Send + Sync + 'static>(item: *mut WorkI
     if let Err(payload) = catch_unwind(AssertUnwindSafe(func)) {
         guarded(move || panic::handle(&*payload, || Origin::Here.describe()));
     }
-    // The memory is kept until user code is through with: an item of the same function at the same
-    // place would be taken for this one, and wait for its end.
-    let memory = Arc::downgrade(&work);
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
+    // In its place, since the memory is kept until user code is through with: an item of the same
+    // function that is made there would be taken for this one, and wait for its end.
     guarded(|| drop(work));
-    drop(memory);
 }
 
 impl<I> Embedded<I> {
