@@ -19,6 +19,7 @@ use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::wq::{Kind, Wq};
+use crate::os::foreign::harmless;
 use crate::os::sense::stderr;
 use crate::os::sync::Arc;
 use crate::record::symbol;
@@ -102,7 +103,7 @@ pub(crate) fn show_one(wq: &Wq) {
     let mut report = Report::collect(wq.runtime, Some(wq.key));
     report.with_pools = false;
     if report.queues.iter().all(|queue| !report.is_busy(queue.key)) {
-        say(&format!("workqueue {}: idle", wq.name), &report);
+        say(&format!("workqueue {}: idle", harmless(&wq.name)), &report);
     } else {
         say("Showing a busy workqueue:", &report);
     }
@@ -193,7 +194,7 @@ impl Queue {
     fn of(wq: &Wq) -> Self {
         Self {
             key: wq.key,
-            name: wq.name.to_string(),
+            name: harmless(&wq.name).into_owned(),
             flags: kernel_flags(wq),
             is_freezable: wq.spec.freezable,
         }
@@ -301,7 +302,7 @@ impl Place {
         let func = function(worker.func as *const () as usize);
         write!(f, "{}:{func}", self.name(worker, pwq))?;
         if let Some(desc) = self.threads.get(&worker.id).and_then(|thread| thread.desc.as_deref()) {
-            write!(f, "({desc})")?;
+            write!(f, "({})", harmless(desc))?;
         }
         for one in worker.scheduled.items.iter().filter(|one| one.are_barriers) {
             for _ in 0..one.count {

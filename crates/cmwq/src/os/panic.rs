@@ -5,6 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::os::foreign::harmless;
 use crate::os::sync::{Arc, PlainMutex};
 
 pub(crate) type Handler = Arc<dyn Fn(&ItemPanic<'_>) + Send + Sync>;
@@ -65,7 +66,7 @@ impl fmt::Display for ItemPanic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a work item")?;
         if let Some(queue) = self.queue() {
-            write!(f, " of workqueue '{queue}'")?;
+            write!(f, " of workqueue '{}'", harmless(queue))?;
         }
         if let Some(function) = self.function() {
             write!(f, " ({function})")?;

@@ -24,6 +24,25 @@ fn after(lines: &[String], title: &str) -> Option<String> {
 }
 
 #[test]
+fn what_users_call_things_makes_no_lines() {
+    let wq = percpu("made up\nworkqueue forged: ");
+    let (gate, entered) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let (theirs, is_in) = (gate.clone(), entered.clone());
+    let running = wq.queue(move || {
+        cmwq::set_worker_desc("idle\nworkqueue forged: \x1b[2J");
+        is_in.open();
+        theirs.pass();
+    });
+    entered.pass();
+    let text = cmwq::report().expect("it is busy").to_string();
+    assert!(text.contains("workqueue made up?workqueue forged: : flags="), "{text}");
+    assert!(!text.contains("\nworkqueue forged") && !text.contains('\x1b'), "{text}");
+    gate.open();
+    joined(running);
+}
+
+#[test]
 fn running_waiting_and_waited_for_items_are_told_apart() {
     let wq = Workqueue::builder("shown line").ordered().build().unwrap();
     let (gate, entered) = (Gate::new(), Gate::new());
