@@ -148,7 +148,15 @@ fn a_running_item_is_shown_with_its_function_and_queue() {
 
 #[test]
 fn an_idle_queue_of_any_kind_has_no_active_items() {
-    for wq in every_kind("inspect-idle") {
+    let builder = |kind| Workqueue::builder(&format!("inspect-idle-{kind}"));
+    let builders = [
+        builder("managed"),
+        builder("percpu").percpu(),
+        builder("unbound").unbound(),
+        builder("ordered").ordered(),
+        builder("bh").bh(),
+    ];
+    for wq in builders.map(|builder| builder.build().unwrap()) {
         for item in (0..5).map(|_| wq.queue(thread::yield_now)).collect::<Vec<_>>() {
             item.join().unwrap();
         }
