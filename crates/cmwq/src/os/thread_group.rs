@@ -124,7 +124,10 @@ fn join(slot: &Slot) {
         let joining = lock(slot).take();
         match joining {
             // A panic is none of ours: nothing of the user's runs in the thread's own closure.
-            Some(joining) => return drop(joining.join()),
+            Some(joining) => {
+                let _ = joining.join();
+                return;
+            }
             // Whoever has started it is about to put it there.
             None => yield_now(),
         }
