@@ -153,11 +153,11 @@ impl Loop {
         }
         drop(timers);
         self.is_behind = budget == 0;
-        // What the user's closures captured is not dropped by this thread: that may take long, or
-        // wait for another timer.
         // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
         unsafe { delayed::expired(service, &self.due, &mut self.items, &mut self.held) };
         self.due.clear();
+        // What the user's closures captured is not dropped by this thread: that may take long, or
+        // wait for another timer.
         for held in self.held.drain(..) {
             // SAFETY: it came from `expired`.
             unsafe { held.let_go_later(self.runtime, None) };

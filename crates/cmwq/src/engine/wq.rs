@@ -347,9 +347,8 @@ impl Wq {
 
 impl fmt::Debug for Wq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The limit in force; that of a BH queue is none.
-        let max_active = lock(&self.state).limits.max_active();
-        let spec = Spec { max_active, ..self.spec };
+        // The limit in force.
+        let spec = Spec { max_active: self.max_active(), ..self.spec };
         f.debug_struct("Workqueue").field("name", &self.name).field("spec", &spec).finish()
     }
 }

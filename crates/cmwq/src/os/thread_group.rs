@@ -94,9 +94,9 @@ impl ThreadGroup {
     pub(crate) fn dismiss(&self) {
         self.leave();
         self.all_gone.wait(None);
-        for slot in lock(&self.leaving).take().unwrap_or_default() {
-            join(&slot);
-        }
+        // Not in the loop's head, where the lock would be held until the last has left.
+        let leaving = lock(&self.leaving).take();
+        leaving.into_iter().flatten().for_each(|slot| join(&slot));
         self.all_joined.set();
     }
 
