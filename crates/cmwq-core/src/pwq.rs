@@ -53,6 +53,14 @@ pub struct PwqStats {
     pub cancelled: u64,
 }
 
+impl PwqStats {
+    /// A number that grows whenever an item starts, ends, or is taken back.
+    #[must_use]
+    pub const fn progress(&self) -> u64 {
+        self.started + self.completed + self.cancelled
+    }
+}
+
 impl AddAssign for PwqStats {
     fn add_assign(&mut self, other: Self) {
         self.started += other.started;

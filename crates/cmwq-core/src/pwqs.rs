@@ -45,6 +45,35 @@ pub enum Stays {
     Visited,
 }
 
+/// A look whether a queue that takes in only what its own items queue is empty: if so, it stays
+/// empty.
+///
+/// Its pwqs are read one after the other. Meanwhile an item of one that is still to be read may
+/// queue another item to one that was read, and end: each was idle when it was read, though the
+/// queue never was. So there must be no [progress](crate::PwqStats::progress) meanwhile either.
+/// Then all were idle at once, when the look began.
+///
+/// KERNEL: `drain_workqueue` — differs: it looks once, and `destroy_workqueue` once more, with all
+/// locks.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastLook {
+    progress: u64,
+}
+
+impl LastLook {
+    /// `progress`: of all pwqs, removed ones included, before the first is read.
+    pub const fn begin(progress: u64) -> Self {
+        Self { progress }
+    }
+
+    /// `is_busy`: whether a pwq was when it was read. `progress`: again, after the last was read.
+    #[must_use]
+    pub fn finds_it_empty(self, is_busy: bool, progress: impl FnOnce() -> u64) -> bool {
+        !is_busy && progress() == self.progress
+    }
+}
+
 impl Pwqs {
     /// A queue that was not used yet.
     #[must_use]

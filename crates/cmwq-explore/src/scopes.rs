@@ -48,6 +48,7 @@ pub fn gate() -> Vec<Scope> {
         items::disabling(),
         items::delayed(),
         items::shutting_down(),
+        items::chained(),
         items::flushing(),
         items::flushing_items(),
         items::reentrance(),

@@ -238,6 +238,11 @@ impl Value {
         if let Some(visit) = &thread.visit {
             self.bytes.push(visit.pwq().0 as u8);
         }
+        if let Some(look) = &thread.look {
+            self.bytes.push(look.queue);
+            self.refs(&look.left);
+            self.op(look.last == world.begin_look(look.queue));
+        }
         // Its record as a guest, by which the two belong together.
         if let (Some(guest), At::Serving(busy)) = (thread.guest, thread.at)
             && let Some(record) =

@@ -23,7 +23,7 @@ use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
     Closed, Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
-    PoolState, PwqConfig, PwqId, PwqRef, Pwqs, Rule, WorkerId, WqKey,
+    PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
@@ -40,7 +40,7 @@ mod threads;
 
 pub(crate) use creating::Todo;
 use items::Items;
-pub(crate) use thread::{At, Exec, Micro, Named, Run, Thread, Who};
+pub(crate) use thread::{At, Exec, Look, Micro, Named, Run, Thread, Who};
 
 /// A thread's number. The service thread is the first.
 pub(crate) type Tid = usize;
@@ -104,6 +104,8 @@ pub(crate) struct Queue {
     /// All links there ever were, by number.
     pub(crate) made: Vec<PwqRef>,
     pub(crate) pwqs: Pwqs,
+    /// Counters of those that are gone.
+    pub(crate) removed: PwqStats,
     pub(crate) books: FlushState<u8>,
     /// Pwqs that will report, and one for the starter.
     pub(crate) countdown: Cell<u32>,
@@ -375,6 +377,7 @@ impl Queue {
             slots: Vec::new(),
             made: Vec::new(),
             pwqs: Pwqs::new(),
+            removed: PwqStats::default(),
             books: FlushState::new(),
             countdown: Cell::new(0),
             lock: None,

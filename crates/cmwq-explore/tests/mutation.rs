@@ -39,6 +39,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
     (Rule::RunsLeftBehindAreFound, "ordered-taken-back", "was cancelled with waiting"),
     (Rule::ArmingAsksWithTheLock, "shutting-down", "no fair continuation"),
+    (Rule::LastLooksSeeNoProgress, "chained", "a pwq that does not exist"),
     (Rule::BatchesComeBack, "batches", "was lost"),
     (Rule::QueuesBehindOthers, "batches-crowded", "was queued before it"),
 ];

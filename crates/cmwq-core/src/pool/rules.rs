@@ -93,6 +93,10 @@ pub enum Rule {
     /// takes it out by itself.
     #[cfg(feature = "explore")]
     RunsLeftBehindAreFound,
+    /// A queue is empty only if there was no progress while its pwqs were read: see
+    /// [`LastLook`](crate::LastLook). The search takes it out by itself.
+    #[cfg(feature = "explore")]
+    LastLooksSeeNoProgress,
 }
 
 #[cfg(feature = "explore")]
@@ -135,6 +139,7 @@ impl Rule {
         Self::ShutQueuesRefuseTimers,
         Self::ArmingAsksWithTheLock,
         Self::RunsLeftBehindAreFound,
+        Self::LastLooksSeeNoProgress,
     ];
 }
 

@@ -3,8 +3,8 @@
 use super::workers::blocking;
 use super::{NONE, programs};
 use crate::scope::Op::{
-    Again, Arm, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, Rearm, RunHere,
-    SetMaxActive, ShutDown, WaitFor,
+    Again, Arm, Cancel, CancelSync, Destroy, Disable, Enable, Flush, FlushQueue, Queue, Rearm,
+    RunHere, SetMaxActive, ShutDown, WaitFor,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
@@ -134,6 +134,26 @@ pub(super) fn shutting_down() -> Scope {
             &[Queue(0, 1, 0), CancelSync(0)],
             &[ShutDown],
         ]),
+        faults: NONE,
+        ..blocking()
+    }
+}
+
+/// Items that queue each other, from one pool to the other and back, while their queue goes.
+pub(super) fn chained() -> Scope {
+    Scope {
+        name: "chained",
+        about: "a queue is destroyed while its items queue each other to another pool and back",
+        pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 8)],
+        items: programs(&[
+            &[Queue(1, 0, 1)],
+            &[Queue(2, 0, 0)],
+            &[Queue(3, 0, 1)],
+            &[Queue(4, 0, 0)],
+            &[],
+        ]),
+        clients: programs(&[&[Queue(0, 0, 0), Destroy(0)]]),
         faults: NONE,
         ..blocking()
     }

@@ -1,9 +1,9 @@
 //! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
 
 use cmwq_core::flush::{self, PwqsToFlush as _};
-use cmwq_core::{Closed, FlushState, PoolId, PwqRef, Pwqs, Start, Stays};
+use cmwq_core::{Closed, FlushState, LastLook, PoolId, PwqRef, Pwqs, Rule, Start, Stays};
 
-use super::{At, Micro, Pool, Progress, Tid, Todo, Who, World};
+use super::{At, Look, Micro, Pool, Progress, Tid, Todo, Who, World};
 use crate::scope::{Kind, Op};
 
 /// Of `Apply`: retire the pwqs one after the other; then unplug.
@@ -16,6 +16,18 @@ const IDLE: Micro = Micro::Phase(6);
 const EMPTY: Micro = Micro::Phase(2);
 const STOP: Micro = Micro::Phase(3);
 const LEAVE: Micro = Micro::Phase(4);
+
+/// What one step of a look whether a queue is empty has seen.
+enum Seen {
+    /// No pwq that had anything, and not all yet.
+    SoFarIdle,
+    /// One that has something.
+    Busy,
+    /// None, but something moved meanwhile.
+    MadeProgress,
+    /// The queue is empty.
+    Empty,
+}
 
 impl World<'_> {
     pub(super) fn exec_on_queue(&mut self, tid: Tid, op: Op) -> Progress {
@@ -191,8 +203,10 @@ impl World<'_> {
     fn try_remove(&mut self, queue: u8, at: PwqRef) -> Option<bool> {
         let core = &mut self.pools[at.pool.0 as usize].core;
         match core.remove_pwq(at.pwq) {
-            Ok(_) => {
-                self.queues[usize::from(queue)].pwqs.remove(at);
+            Ok(stats) => {
+                let q = &mut self.queues[usize::from(queue)];
+                q.pwqs.remove(at);
+                q.removed += stats;
                 Some(true)
             }
             Err(Stays::Visited) => Some(false),
@@ -245,10 +259,11 @@ impl World<'_> {
                 Some(false) => Progress::Moved,
                 None => Progress::Blocked,
             },
-            EMPTY => {
-                let is_busy = self.is_busy(queue);
-                self.goes_on(tid, if is_busy { Micro::Start } else { STOP })
-            }
+            EMPTY => match self.look(tid, queue) {
+                Seen::SoFarIdle => Progress::Moved,
+                Seen::Empty => self.ends_look(tid, STOP),
+                Seen::Busy | Seen::MadeProgress => self.ends_look(tid, Micro::Start),
+            },
             STOP => {
                 self.queues[usize::from(queue)].called.clear();
                 if !self.may_lock(tid, queue) || self.rescuer_is_busy(queue) {
@@ -263,11 +278,47 @@ impl World<'_> {
         }
     }
 
-    fn is_busy(&self, queue: u8) -> bool {
-        self.queues[usize::from(queue)].pwqs.iter().any(|at| {
-            let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
-            load.is_some_and(|load| load.2)
-        })
+    /// The next step of a look whether a queue is empty, which begins with the first.
+    fn look(&mut self, tid: Tid, queue: u8) -> Seen {
+        let Some(look) = self.thread(tid).look.clone() else {
+            let (last, left) =
+                (self.begin_look(queue), self.queues[usize::from(queue)].pwqs.iter());
+            let left = left.collect();
+            self.thread(tid).look = Some(Look { queue, last, left });
+            return Seen::SoFarIdle;
+        };
+        let Some(&at) = look.left.first() else {
+            let is_empty = look.last.finds_it_empty(false, || self.progress(queue))
+                || self.without == Some(Rule::LastLooksSeeNoProgress);
+            return if is_empty { Seen::Empty } else { Seen::MadeProgress };
+        };
+        let Pool { core, inbox, .. } = &self.pools[at.pool.0 as usize];
+        if core.reading(inbox).load(at.pwq).is_some_and(|load| load.is_in_flight) {
+            return Seen::Busy;
+        }
+        let look = self.thread(tid).look.as_mut();
+        look.expect("it was there").left.remove(0);
+        Seen::SoFarIdle
+    }
+
+    fn ends_look(&mut self, tid: Tid, next: Micro) -> Progress {
+        self.thread(tid).look = None;
+        self.goes_on(tid, next)
+    }
+
+    /// The counters are read at once here: they only grow.
+    pub(crate) fn begin_look(&self, queue: u8) -> LastLook {
+        LastLook::begin(self.progress(queue))
+    }
+
+    fn progress(&self, queue: u8) -> u64 {
+        let q = &self.queues[usize::from(queue)];
+        let mut sum = q.removed;
+        for at in q.pwqs.iter() {
+            let Pool { core, inbox, .. } = &self.pools[at.pool.0 as usize];
+            sum += core.reading(inbox).stats(at.pwq).unwrap_or_default();
+        }
+        sum.progress()
     }
 
     /// Closes all queues, has them refuse the items of timers, and waits until they are idle. Then
@@ -288,12 +339,25 @@ impl World<'_> {
                 }
                 None => self.goes_on(tid, IDLE),
             },
+            // One queue after the other: each lets in only what its own items queue.
             IDLE => {
-                if (0..self.queues.len()).any(|queue| self.is_busy(queue as u8)) {
-                    return Progress::Blocked;
+                let queue = self.thread(tid).look.as_ref().map_or(0, |look| look.queue);
+                match self.look(tid, queue) {
+                    Seen::SoFarIdle => Progress::Moved,
+                    // It asks again and again, in the runtime.
+                    Seen::Busy => Progress::Blocked,
+                    Seen::MadeProgress => self.ends_look(tid, IDLE),
+                    Seen::Empty if usize::from(queue) + 1 < self.queues.len() => {
+                        self.thread(tid).look = None;
+                        let _ = self.look(tid, queue + 1);
+                        Progress::Moved
+                    }
+                    Seen::Empty => {
+                        self.service_has_left = true;
+                        self.thread(tid).look = None;
+                        self.done(tid)
+                    }
                 }
-                self.service_has_left = true;
-                self.done(tid)
             }
             micro => unreachable!("{micro:?}"),
         }

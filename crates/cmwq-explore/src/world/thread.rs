@@ -1,6 +1,6 @@
 //! A thread: who it is, how far it has come, and what it has to do next.
 
-use cmwq_core::{PwqId, PwqRef, RescueVisit, WorkerId};
+use cmwq_core::{LastLook, PwqId, PwqRef, RescueVisit, WorkerId};
 
 use super::Todo;
 use crate::scope::Op;
@@ -86,6 +86,15 @@ pub(crate) enum Micro {
     Phase(u8),
 }
 
+/// A look whether a queue is empty, which reads one pwq in each step.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) queue: u8,
+    pub(crate) last: LastLook,
+    /// Those that are still to be read.
+    pub(crate) left: Vec<PwqRef>,
+}
+
 /// A thread. See the module header.
 #[derive(Debug)]
 pub(crate) struct Thread {
@@ -111,6 +120,7 @@ pub(crate) struct Thread {
     pub(crate) retire: Vec<PwqRef>,
     pub(crate) remove: Option<PwqRef>,
     pub(crate) unused: Vec<u8>,
+    pub(crate) look: Option<Look>,
 }
 
 impl Thread {
@@ -136,6 +146,7 @@ impl Thread {
             retire: Vec::new(),
             remove: None,
             unused: Vec::new(),
+            look: None,
         }
     }
 }

@@ -23,7 +23,7 @@ impl Wq {
         let mut tries = 0_u32;
         loop {
             self.flush();
-            if !self.any_pwq(|load| load.nr_active > 0 || load.has_inactive) {
+            if self.no_pwq(|load| load.nr_active > 0 || load.has_inactive) {
                 break;
             }
             tries += 1;
@@ -48,7 +48,7 @@ impl Wq {
 
     /// Waits for the queue's items, and for those that they queue, and takes others in meanwhile.
     pub(crate) fn wait_until_idle(&self) {
-        while self.is_busy() {
+        while !self.is_idle() {
             self.flush();
         }
     }

@@ -119,7 +119,7 @@ impl Runtime {
 fn wait_until_idle(wqs: &[Arc<Wq>], deadline: Option<Instant>) -> Result<(), Vec<String>> {
     let mut rest = Rest::new();
     loop {
-        let busy: Vec<_> = wqs.iter().filter(|wq| wq.is_busy()).collect();
+        let busy: Vec<_> = wqs.iter().filter(|wq| !wq.is_idle()).collect();
         if busy.is_empty() {
             return Ok(());
         }

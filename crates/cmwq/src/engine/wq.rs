@@ -10,7 +10,9 @@ use std::fmt;
 
 use cmwq_core::help::Length;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
-use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey};
+use cmwq_core::{
+    Closed, LastLook, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey,
+};
 
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
@@ -252,10 +254,10 @@ impl Wq {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             sum += pool.read(|core, _| core.stats(link.pwq)).unwrap_or_default();
         }
-        sum.started + sum.completed + sum.cancelled
+        sum.progress()
     }
 
-    /// Whether any of its pwqs is loaded like this.
+    /// Whether any of its pwqs is loaded like this, each at the moment when it is read.
     pub(crate) fn any_pwq(&self, is: impl Fn(PwqLoad) -> bool) -> bool {
         let pwqs = lock(&self.state).pwqs.clone();
         let load = |at: PwqRef| {
@@ -265,9 +267,16 @@ impl Wq {
         pwqs.iter().filter_map(load).any(is)
     }
 
-    /// Whether anything is queued, running or waited for.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.any_pwq(|load| load.is_in_flight)
+    /// Whether none of its pwqs is loaded like this, all at the same moment. Of a closed queue,
+    /// which takes in only what its own items queue: so that it is empty, and stays so.
+    pub(crate) fn no_pwq(&self, is: impl Fn(PwqLoad) -> bool) -> bool {
+        let look = LastLook::begin(self.progress());
+        look.finds_it_empty(self.any_pwq(is), || self.progress())
+    }
+
+    /// Whether nothing is queued, running or waited for. See [`no_pwq`](Self::no_pwq).
+    pub(crate) fn is_idle(&self) -> bool {
+        self.no_pwq(|load| load.is_in_flight)
     }
 }
 

@@ -60,7 +60,7 @@ fn looking_wakes_nobody_and_lists_nothing() {
     let _before = nr_tokens();
 
     for _ in 0..2 {
-        assert!(wq.is_congested(Some(0)) && wq.is_busy());
+        assert!(wq.is_congested(Some(0)) && !wq.is_idle());
         assert!(wq.any_pwq(|load| load.nr_active == 2 && load.has_inactive));
         let (waits, stats) = (wq.waiting(), Stats::new(wq.stats()));
         assert_eq!((waits.queued, waits.for_limit), (3, 2));

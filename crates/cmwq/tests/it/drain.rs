@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{DelayedWork, Refused, Work, Workqueue};
 
 use crate::support::wait::{Opened, within};
-use crate::support::{Gate, eventually, joined, managed, procfs, sys};
+use crate::support::{Gate, eventually, joined, managed, percpu, procfs, sys, unbound};
 
 fn counter() -> (Work, Arc<AtomicU32>) {
     let runs = Arc::new(AtomicU32::new(0));
@@ -54,6 +54,29 @@ fn chained_items_are_let_in_and_waited_for() {
         assert!(wq.queue_work(&work), "open again");
         wq.flush();
         assert_eq!(runs.load(Ordering::SeqCst), again + 2);
+    }
+}
+
+/// Items that queue each other from one CPU to the other and back: each of the queue's pwqs is idle
+/// at times, and the queue never.
+#[test]
+fn a_chain_over_all_cpus_is_waited_for() {
+    const HOPS: u32 = 5_000;
+    fn hop(wq: &Workqueue, hops: &Arc<AtomicU32>, cpus: &Arc<[u32]>) {
+        let now = hops.fetch_add(1, Ordering::SeqCst);
+        if now < HOPS {
+            let (queue, hops, cpus) = (wq.clone(), Arc::clone(hops), Arc::clone(cpus));
+            let cpu = cpus[now as usize % cpus.len()];
+            drop(wq.queue_on(cpu, move || hop(&queue, &hops, &cpus)));
+        }
+    }
+    let cpus: Arc<[u32]> = sys::allowed_cpus().into();
+    for wq in [percpu("hops"), managed("hops"), unbound("hops")] {
+        let hops = Arc::new(AtomicU32::new(0));
+        let (queue, theirs, cpus) = (wq.clone(), Arc::clone(&hops), Arc::clone(&cpus));
+        drop(wq.queue(move || hop(&queue, &theirs, &cpus)));
+        within("drain", move || wq.drain());
+        assert_eq!(hops.load(Ordering::SeqCst), HOPS + 1);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check, counter, counting};
+use crate::api::builder::Builder;
 use crate::api::work::{DelayedWork, Work};
 use crate::api::workqueue::Workqueue;
 use crate::engine::freezing::{freeze, freeze_busy, thaw};
@@ -67,6 +68,24 @@ fn two_drain_a_chain() {
         assert_eq!(count.get(), 1);
         other.join().unwrap();
     });
+}
+
+/// Items that queue each other from one pool to the other and back: each of the queue's pwqs is
+/// idle at times, and the queue never.
+#[test]
+fn drain_a_chain_over_two_pools() {
+    for kind in [Builder::percpu, Builder::managed, Builder::unbound] {
+        check(Pods::Two, move |world| {
+            let wq = world.queue(kind);
+            let (last, count) = counting();
+            let (there, back) = (wq.clone(), wq.clone());
+            drop(wq.queue_on(0, move || {
+                drop(there.queue_on(1, move || assert!(back.queue_work_on(0, &last))));
+            }));
+            wq.drain();
+            assert_eq!(count.get(), 1);
+        });
+    }
 }
 
 /// The last handle goes while an item queues another one and a timer is armed: all have run or been
