@@ -43,7 +43,7 @@ impl Waiting {
 
     /// As [`wait`](Self::wait), but gives up after `timeout` and returns what there is to wait for,
     /// which goes on. [Zero only looks](JoinHandle::join_timeout); a time beyond what the clock can
-    /// show, such as [`Duration::MAX`], is no limit.
+    /// show, such as [`Duration::MAX`], is no limit. From one of the queue's own items as `wait`.
     ///
     /// # Errors
     /// This, if it is not over yet: to wait for more, or to be dropped.
@@ -60,11 +60,18 @@ impl Waiting {
     /// ```
     pub fn wait_timeout(self, timeout: Duration) -> Result<(), Self> {
         let Self { handle, wq } = self;
-        match handle.map(|handle| handle.join_timeout(timeout)) {
-            // As in `wait`, whatever came of it.
-            None | Some(Ok(_)) => Ok(()),
-            Some(Err(handle)) => Err(Self { handle: Some(handle), wq }),
+        let Some(handle) = handle else { return Ok(()) };
+        let would_wait = !timeout.is_zero() && !handle.is_finished();
+        if would_wait && wq.says_waits_for_itself("waited for") {
+            return Ok(());
         }
+        // As in `wait`, whatever came of it.
+        let ended = handle.join_timeout(timeout).map(drop);
+        ended.map_err(|handle| Self { handle: Some(handle), wq })
+    }
+
+    fn over(wq: Arc<Wq>) -> Self {
+        Self { handle: None, wq }
     }
 
     /// Whether it is over.
@@ -183,6 +190,6 @@ impl Workqueue {
     }
 
     fn over(&self) -> Waiting {
-        Waiting { handle: None, wq: self.handle().shared() }
+        Waiting::over(self.handle().shared())
     }
 }

@@ -32,11 +32,12 @@ use crate::os::thread_group;
 /// everything and fails unless all is done already. A timeout beyond what the clock can show, such
 /// as [`Duration::MAX`], is none. Not part of the timeout is how long the threads take to leave
 /// when their items are done, [hooks](crate::Config::on_thread_stop) included, nor how long it
-/// takes until a thread can be had for an item that came in at the last moment, nor the drop of
-/// what refused closures captured. A queue whose last handle is dropped so counts as any other that
-/// has items; if it is the drop itself that waits, on a worker, `reaper` is busy. Items on a
-/// [frozen](crate::freeze) queue do not begin: [`thaw`](crate::thaw) first. It may be called more
-/// than once, also at the same time; each call returns when the threads have left.
+/// takes until a thread can be had for an item that came in at the last moment. What refused
+/// closures captured has at least 200 ms to be dropped, whatever the timeout. A queue whose last
+/// handle is dropped so counts as any other that has items; if it is the drop itself that waits, on
+/// a worker or for one, `reaper` is busy. Items on a [frozen](crate::freeze) queue do not begin:
+/// [`thaw`](crate::thaw) first. It may be called more than once, also at the same time; each call
+/// returns when the threads have left.
 ///
 /// # Errors
 /// If queues were still busy when the time was up; what was said above holds, their items go on,

@@ -1,7 +1,7 @@
 //! What the calling thread is: a worker running an item, or not.
 
 use std::cell::Cell;
-use std::ptr;
+use std::{iter, ptr};
 
 use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
 
@@ -57,29 +57,51 @@ impl ThreadRun {
 crate::os::sync::thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
     static BH: Cell<Option<ThreadRun>> = const { Cell::new(None) };
-    static HERE: Cell<Option<ThreadRun>> = const { Cell::new(None) };
+    static HERE: Cell<*const Here> = const { Cell::new(ptr::null()) };
 }
 
-/// The calling thread runs an item for which it would wait. Returns what it ran before, for
-/// [`end_here`].
-#[inline]
-pub(crate) fn begin_here(run: ThreadRun) -> Option<ThreadRun> {
-    HERE.with(|here| here.replace(Some(run)))
+/// An item that the calling thread runs in place of waiting for it, perhaps inside of another one.
+pub(crate) struct Here {
+    run: ThreadRun,
+    outer: *const Here,
 }
 
-#[inline]
-pub(crate) fn end_here(before: Option<ThreadRun>) {
-    HERE.with(|here| here.set(before));
+impl Here {
+    #[inline]
+    pub(crate) fn new(run: ThreadRun) -> Self {
+        Self { run, outer: HERE.with(Cell::get) }
+    }
+
+    /// # Safety
+    /// It must stay where it is, and be [ended](Self::end) there, in the reverse order.
+    #[inline]
+    pub(crate) unsafe fn begin(&self) {
+        HERE.with(|here| here.set(self));
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) {
+        HERE.with(|here| here.set(self.outer));
+    }
 }
 
 /// In a forked child: the item that the calling thread runs is the parent's.
 #[allow(dead_code, reason = "nobody forks under a model checker")]
 pub(crate) fn leave_here() {
-    HERE.with(|here| here.set(None));
+    HERE.with(|here| here.set(ptr::null()));
+}
+
+/// The items that the thread runs in place of waiting for them, the innermost first.
+fn all_here() -> impl Iterator<Item = ThreadRun> {
+    let innermost = HERE.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: by the promise to `Here::begin` each is there until this thread ends it, which comes
+    // back here before.
+    let read = |at: *const Here| unsafe { at.as_ref() };
+    iter::successors(read(innermost), move |here| read(here.outer)).map(|here| here.run)
 }
 
 fn here() -> Option<ThreadRun> {
-    HERE.try_with(Cell::get).ok().flatten()
+    all_here().next()
 }
 
 /// The calling thread runs an item of a BH queue, until [`leave_bh`].
@@ -300,6 +322,12 @@ pub(crate) fn current_wq() -> Option<WqKey> {
 /// queue, or for all queues, it would wait for itself.
 pub(crate) fn own_wq() -> Option<WqKey> {
     current_wq().or_else(|| bh_run().map(|run| run.wq))
+}
+
+/// Whether one of this queue's items runs on the calling thread: also where that runs another
+/// queue's item in place of waiting for it.
+pub(crate) fn runs_item_of(wq: WqKey) -> bool {
+    own_wq() == Some(wq) || all_here().any(|run| run.wq == wq)
 }
 
 /// The queue whose item the calling thread runs, and the queue's runtime.

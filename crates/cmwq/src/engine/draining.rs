@@ -99,7 +99,7 @@ impl Wq {
     /// Whether the caller is one of this queue's items, and so about to wait for itself. Reports
     /// that each time, with both names.
     pub(crate) fn says_waits_for_itself(&self, what: &str) -> bool {
-        if current::own_wq() != Some(self.key) {
+        if !current::runs_item_of(self.key) {
             return false;
         }
         notice::always(format!(

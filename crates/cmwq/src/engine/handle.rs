@@ -313,7 +313,7 @@ fn cannot_wait_for(wq: &Wq) -> bool {
 
 /// Whether the caller is one of the queue's items, or its rescuer.
 fn is_inside(key: WqKey) -> bool {
-    current::current_wq() == Some(key) || reclaim::rescued_wq() == Some(key)
+    current::runs_item_of(key) || reclaim::rescued_wq() == Some(key)
 }
 
 impl Drop for Owner {

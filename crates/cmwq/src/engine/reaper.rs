@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
 use cmwq_core::{Closed, WorkItem};
 
@@ -18,6 +19,9 @@ use crate::os::sync::{Arc, lock};
 /// The queue that takes other queues down.
 const REAPER: Spec =
     Spec { max_active: cmwq_core::consts::WQ_MAX_ACTIVE, ..Spec::of(Kind::Unbound) };
+
+/// Workers have so long to begin and end what takes no time.
+const LEAST: Duration = Duration::from_millis(200);
 
 /// The item that takes a queue down.
 #[repr(C)]
@@ -77,10 +81,20 @@ impl Errands {
         Self { all: Arc::new(Ended(Arc::clone(&ended))), ended }
     }
 
-    /// Waits until all that were begun are done.
-    pub(crate) fn wait(self) {
+    /// Waits until all that were begun are done; for no longer than until the deadline, or, if that
+    /// is sooner, [`LEAST`]. What is left makes the reaper busy.
+    pub(crate) fn wait(self, deadline: Option<Instant>) {
         drop(self.all);
-        current::blocking(|| self.ended.wait(None));
+        let deadline = deadline.map(|deadline| deadline.max(Instant::now() + LEAST));
+        current::blocking(|| {
+            loop {
+                let left =
+                    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                if self.ended.wait(left) || left.is_some_and(|left| left.is_zero()) {
+                    return;
+                }
+            }
+        });
     }
 }
 

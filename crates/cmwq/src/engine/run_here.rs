@@ -13,7 +13,7 @@ use cmwq_core::help::{Plain, Queuer};
 use cmwq_core::{Claim, Offered, WorkItem, WorkerId};
 
 use crate::engine::attrs::Priority;
-use crate::engine::current::{self, ThreadRun};
+use crate::engine::current::{self, Here, ThreadRun};
 use crate::engine::invoke;
 use crate::engine::pool::Pool;
 use crate::engine::wq::link::Link;
@@ -100,7 +100,9 @@ impl Wq {
 /// The claimed item, and the books behind it.
 fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     let process = invoke::Process::now();
-    let before = current::begin_here(ThreadRun::of(pool, claim));
+    let here = Here::new(ThreadRun::of(pool, claim));
+    // SAFETY: it stays here until it is ended; in a child below nobody reads it.
+    unsafe { here.begin() };
     // SAFETY: whoever offered the item promised that its function may be called with it, once.
     unsafe { invoke::call(pool, claim) };
     // In a child that the function has forked, what ran here before is the parent's, too, and so
@@ -108,7 +110,7 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     if !process.is_still() {
         return;
     }
-    current::end_here(before);
+    here.end();
     let mut guard = pool.lock_unlisted();
     let effects = guard.core.finish(guest);
     // Nobody but the caller knows the item, so nobody can have queued or awaited it.

@@ -54,7 +54,7 @@ impl Runtime {
         for wq in &wqs {
             wq.close(Closed::SHUT);
         }
-        self.service.discard_timers(self);
+        self.service.discard_timers(self, deadline);
         #[cfg(not(cmwq_loom))]
         if let Some(process) = Process::existing() {
             process.bare_timers.discard(self);

@@ -139,6 +139,8 @@ fn a_queue_can_be_closed_from_inside_and_wait_for_nothing_there() {
         own.flush_async().wait();
         own.drain_async().wait();
         own.clone().close().wait();
+        assert!(own.clone().close().wait_timeout(Duration::ZERO).is_err(), "it only looks");
+        own.clone().close().wait_timeout(Duration::MAX).unwrap();
         own.close()
     });
     let closing = joined(inside);

@@ -7,10 +7,11 @@ use std::thread;
 use cmwq::{Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::Opened;
+use crate::support::wait::{Opened, within};
 use crate::support::{Gate, eventually, joined, managed, occupy, percpu, sys, unbound};
 
-pub(crate) const SCENES: &[Scene] = &[("run_here::forks", forks), ("run_here::frozen", frozen)];
+pub(crate) const SCENES: &[Scene] =
+    &[("run_here::forks", forks), ("run_here::frozen", frozen), ("run_here::nested", nested)];
 
 fn runs_here(wq: &Workqueue) -> bool {
     wq.run(sys::gettid).unwrap() == sys::gettid()
@@ -167,6 +168,36 @@ fn forks() {
     }
     assert_eq!(wq.stats().completed, 1);
     assert!(runs_here(&wq));
+}
+
+#[test]
+fn a_function_within_another_does_not_wait_for_either() {
+    Stage::new("run_here::nested").play();
+}
+
+/// Both run on one stack, each as its queue's item.
+fn nested() {
+    within("it", || {
+        let (outer, inner) = (managed("outer"), managed("inner"));
+        for wq in [&outer, &inner] {
+            may_run_here(wq);
+        }
+        let waits = || {
+            for wq in [&outer, &inner] {
+                wq.flush();
+                wq.drain();
+                wq.flush_async().wait();
+            }
+        };
+        outer.run(|| inner.run(waits).unwrap()).unwrap();
+        // That one's item is over, and can be waited for.
+        outer.run(|| inner.flush()).unwrap();
+    });
+    let said = |name: &str| {
+        let from_inside = format!("'{name}' is flushed from inside one of its own items");
+        cmwq::notices().iter().any(|text| text.contains(&from_inside))
+    };
+    assert!(said("outer") && said("inner"));
 }
 
 #[test]

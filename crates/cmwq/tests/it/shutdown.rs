@@ -10,7 +10,7 @@ use cmwq::{Config, DelayedWork, ErrorKind, Periodic, Refused, Work, Workqueue, s
 use crate::drops::Joins;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE, within};
-use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
+use crate::support::{Gate, Peak, eventually, every_kind, joined, managed, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::all", all),
@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::timers", timers),
     ("shutdown::last_handle", last_handle),
     ("shutdown::captured", captured),
+    ("shutdown::no_worker", no_worker),
     ("shutdown::destructors", destructors),
     ("shutdown::inside", inside),
     ("shutdown::futures", futures),
@@ -193,6 +194,35 @@ fn last_handle() {
     gate.open();
     shutdown(PATIENCE).unwrap();
     running.join().unwrap();
+}
+
+#[test]
+fn the_time_is_up_though_no_worker_can_be_had() {
+    Stage::new("shutdown::no_worker").params("max_workers=2").play();
+}
+
+/// What a refused closure captured is dropped by a worker, of which there are none.
+fn no_worker() {
+    let wq = unbound("hung");
+    let (gate, peak) = (Gate::new(), Arc::new(Peak::new()));
+    let _opened = Opened(&gate);
+    let item = |_| {
+        let (gate, peak) = (gate.clone(), Arc::clone(&peak));
+        wq.queue(move || {
+            let _inside = peak.enter();
+            gate.pass();
+        })
+    };
+    let hung: Vec<_> = (0..2).map(item).collect();
+    eventually("both workers hang", || peak.now() == 2);
+    let refused = wq.queue_delayed(|| (), Duration::from_secs(3600));
+    let error = within("it", || shutdown(Duration::from_millis(50))).unwrap_err();
+    assert_eq!(error.busy(), ["hung"]);
+    assert!(!refused.is_finished());
+    gate.open();
+    hung.into_iter().for_each(joined);
+    shutdown(PATIENCE).unwrap();
+    assert_eq!(refused.join().unwrap_err().why(), Some(Refused::ShutDown));
 }
 
 #[test]

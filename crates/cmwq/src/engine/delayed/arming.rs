@@ -1,7 +1,7 @@
 //! The timers of delayed items, which the service keeps: arming and disarming them.
 
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq_core::{FIRE_BATCH, Nanos, Timer, Wheel};
 
@@ -115,8 +115,9 @@ impl Service {
     }
 
     /// Disarms all timers: their items go to their queues, which refuse them. Waits until what they
-    /// captured is dropped, but not for the end of a queue whose last handle is there.
-    pub(crate) fn discard_timers(&self, runtime: &'static Runtime) {
+    /// captured is dropped, if there are workers for that before the deadline; but not for the end
+    /// of a queue whose last handle is there.
+    pub(crate) fn discard_timers(&self, runtime: &'static Runtime, deadline: Option<Instant>) {
         let (mut due, mut items, mut held) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let mut budget = FIRE_BATCH;
@@ -140,6 +141,6 @@ impl Service {
             // SAFETY: it came from `expired`.
             unsafe { held.let_go_later(runtime, Some(&errands)) };
         }
-        errands.wait();
+        errands.wait(deadline);
     }
 }

@@ -83,7 +83,7 @@ fn none_is_armed_when_all_is_shut() {
             thread::spawn(move || wq.queue_delayed(|| 1, LATER))
         };
         wq.handle().close(Closed::SHUT);
-        world.runtime.service.discard_timers(world.runtime);
+        world.runtime.service.discard_timers(world.runtime, None);
         let late = arming.join().unwrap();
         assert!(lock(&world.runtime.service.timers).is_empty(), "it is armed");
         assert!(late.join().unwrap_err().is_refused());
