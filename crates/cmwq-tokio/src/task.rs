@@ -78,7 +78,10 @@ impl<F, T> Task<F, T> {
         let mut state = self.lock();
         if state.is_detached {
             state.stage = Stage::Over;
+            let item = state.item.take();
             drop(state);
+            // Who can only abort the task hears of nothing either.
+            drop(item);
             // Nobody else will hear of a panic than cmwq's handler.
             return if let End::Panicked(payload) = end {
                 resume_unwind(payload)
@@ -100,7 +103,10 @@ impl<F: FnOnce() -> T, T> Run<F, T> {
     /// A panic leaves it only if there is no handle to tell of it.
     pub(crate) fn run(self) {
         let Some(Job { func, context, place }) = self.0.take_job() else { return };
-        drop(place);
+        // That wakes who waits for a place. It runs although that one's waker may panic.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(place))) {
+            mem::forget(payload);
+        }
         let end = match catch_unwind(AssertUnwindSafe(|| context.run(func))) {
             Ok(value) => End::Value(value),
             Err(payload) => End::Panicked(payload),

@@ -45,7 +45,10 @@ fn a_panic_that_nobody_awaits_goes_to_the_handler() {
         let queue = ordered("heard");
         let gate = Gate::default();
         let first = occupy(&queue, &gate).await;
-        drop(queue.spawn_blocking(|| panic!("nobody waits")));
+        let unwanted = queue.spawn_blocking(|| panic!("nobody waits"));
+        // Who keeps this, to abort all that runs, for example, does not hear of it either.
+        let _abort = unwanted.abort_handle();
+        drop(unwanted);
         gate.open();
         first.await.unwrap();
         within(queue.flush()).await;
