@@ -267,6 +267,8 @@ pub struct PoolState {
     idle_tail: Option<WorkerId>,
     manager: Option<WorkerId>,
     no_create_before: Nanos,
+    /// See [`create_refused`](Self::create_refused).
+    is_retried_on_need: bool,
     closing: Closing,
     workers: Slab<Worker>,
     pwqs: Slab<Pwq>,
@@ -326,6 +328,7 @@ impl PoolState {
             idle_tail: None,
             manager: None,
             no_create_before: 0,
+            is_retried_on_need: false,
             closing: Closing::Open,
             workers: Slab::new(),
             pwqs: Slab::new(),

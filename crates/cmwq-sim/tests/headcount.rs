@@ -100,6 +100,21 @@ fn others_get_what_is_idle(config: &Config, max: i32) {
     assert!(last < 1_400 * MS, "{last}");
 }
 
+/// As many pools as threads have one each, and another one gets work: whoever rests yields its
+/// last.
+#[test]
+fn a_pool_without_a_worker_gets_the_last_one_of_another() {
+    let mut config = config(1, None);
+    config.faults.max_threads = Some(1);
+    let queues = vec![queue("first", &[Flag::Percpu]), queue("second", &[Flag::Unbound])];
+    let items: Vec<_> = (0..6).map(|n| (n % 2, n as Nanos * 50 * MS, vec![Op::Burn(MS)])).collect();
+    let outcome = simulate(&plan(queues, &items), &config);
+    assert_eq!(counts(&outcome), (1, 6));
+    let last = outcome.events.iter().rev().find(|e| matches!(e.what, What::Finished(..)));
+    let last = last.map_or(0, |event| event.t);
+    assert!(last < 300 * MS, "each has its turn when it asks again: {last}");
+}
+
 /// Everybody sleeps for long, and may have no help: the rescuer runs what it is there for.
 #[test]
 fn rescuers_go_on() {

@@ -69,6 +69,7 @@ impl PoolState {
     /// worker is woken too, and may be first.
     pub fn worker_created(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {
         self.no_create_before = 0;
+        self.is_retried_on_need = false;
         if self.manager == manager {
             self.manager = None;
         }
@@ -113,9 +114,11 @@ impl PoolState {
 
     /// Whether to try again now to create a worker, after a creation has failed. Also where no work
     /// waits: a pool whose workers are all busy needs a standby before the last of them blocks,
-    /// since no event asks for one then.
+    /// since no event asks for one then. But not before work waits if it was
+    /// [refused](Self::create_refused).
     pub fn retry(&self, now: Nanos) -> Retry {
         match self.create_retry_at() {
+            _ if self.is_retried_on_need => Retry::Nothing,
             Some(at) if at > now => Retry::At(at),
             Some(_) if self.nr_idle == 0 => Retry::Create,
             Some(_) | None => Retry::Nothing,

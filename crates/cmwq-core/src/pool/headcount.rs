@@ -5,8 +5,9 @@
 //! a pool that is refused a worker does as where no thread can be created: it works with those it
 //! has, tries again after [`LIMIT_RETRY_NS`], and calls the rescuers of its queues. So an item that
 //! waits for items of a queue with a rescuer does not wait for ever. Pools yield the idle workers
-//! that they do not need; each keeps one, as standby. A process of `n` pools has at most `n`
-//! workers more than the limit.
+//! that they do not need; each keeps one, as standby, but where the system has no thread for a pool
+//! without any worker, and nothing is to be done here: else what waits there would wait for as long
+//! as those threads sleep. A process of `n` pools has at most `n` workers more than the limit.
 
 use super::PoolState;
 use crate::ids::{Nanos, WorkerId};
@@ -22,14 +23,18 @@ pub const fn may_add_worker(of_process: u32, max: u32, of_pool: u32) -> bool {
 }
 
 /// Which of `pools`, in the order in which they were made, lets a worker go for `refused`, which
-/// was refused one, or got no thread for it: the first that has one to spare. `yields`: makes it
-/// let one go ([`PoolState::yield_one`]); `false`: it has none.
-pub fn yield_for<P: PartialEq>(
+/// was refused one, or got no thread for it: the first that has one to spare; if there is none, and
+/// `refused` `has_none` at all, the first that is at rest. `yields`: makes it let one go
+/// ([`PoolState::yield_one`]), the last one if that is said; `false`: it has none.
+pub fn yield_for<P: PartialEq, I: IntoIterator<Item = P>>(
     refused: &P,
-    pools: impl IntoIterator<Item = P>,
-    yields: impl FnMut(&P) -> bool,
+    has_none: bool,
+    pools: impl Fn() -> I,
+    mut yields: impl FnMut(&P, bool) -> bool,
 ) -> Option<P> {
-    pools.into_iter().filter(|pool| pool != refused).find(yields)
+    let others = || pools().into_iter().filter(|pool| pool != refused);
+    let spare = others().find(|pool| yields(pool, false));
+    spare.or_else(|| others().find(|pool| has_none && yields(pool, true)))
 }
 
 impl PoolState {
@@ -40,10 +45,18 @@ impl PoolState {
     }
 
     /// The registered worker `id` may not be created now, because the process has as many as it
-    /// may. As [`create_failed`](Self::create_failed), but the next attempt comes sooner.
+    /// may. As [`create_failed`](Self::create_failed), but the next attempt comes sooner if work
+    /// waits. Else it comes when work does: workers that wait for long, and there may be as many
+    /// as there can be, keep nobody awake.
     pub fn create_refused(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {
         self.create_failed(id, manager, now);
         self.retry_soon(now);
+        self.is_retried_on_need = !self.need_to_create_worker();
+    }
+
+    /// Work waits, and nobody is idle: whether a creation that was refused is to be tried again.
+    pub(super) fn is_refused_one_needed(&mut self) -> bool {
+        core::mem::take(&mut self.is_retried_on_need) && self.manager.is_none()
     }
 
     /// A creation has failed, and another pool lets a worker go: its thread can be had soon.
@@ -53,14 +66,20 @@ impl PoolState {
     }
 
     /// Tells an idle worker to leave because another pool needs one more: wake it. `None`: this
-    /// pool has none beside its standby.
+    /// pool has none beside its standby. `may_be_last`: the other one has no worker; the standby
+    /// may leave, too, if nothing is to be done here.
     #[must_use]
-    pub fn yield_one(&mut self) -> Option<WorkerId> {
-        if self.nr_idle < 2 {
+    pub fn yield_one(&mut self, may_be_last: bool) -> Option<WorkerId> {
+        let is_at_rest = self.nr_working == 0 && self.nr_coming() == 0 && !self.work_waits();
+        if self.nr_idle < 2 && !(may_be_last && is_at_rest) {
             return None;
         }
         let id = self.oldest_idle()?;
         self.dismiss(id);
+        if self.nr_idle == 0 {
+            // Else the thread would soon be asked back, for nobody who needs it.
+            self.no_create_before = 0;
+        }
         Some(id)
     }
 }

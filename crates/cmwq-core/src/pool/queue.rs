@@ -251,7 +251,8 @@ impl PoolState {
     #[inline]
     pub(super) fn wake_idle(&mut self) -> Kick {
         let Some(id) = self.idle_head else {
-            return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
+            let is_needed = self.none_to_come() || self.is_refused_one_needed();
+            return if is_needed { Kick::NeedFirst } else { Kick::None };
         };
         let worker = self.worker(id);
         if worker.woken {

@@ -17,6 +17,7 @@
 //!   lock, as above.
 //! - `cull_one` dismisses only if `too_many_workers`: there are three, counting a manager, so
 //!   another idle one stays.
+//! - `yield_one` leaves another idle one, but where nobody is at work, on his way or waited for.
 //! - `dismiss_one`, in a closed pool, spares the last idle worker while another worker works or is
 //!   in `Prep`. So a queue may come back before the workers at work have looked.
 //! - `create_failed` removes a worker in `Prep` and records the failure; the driver retries at
@@ -41,7 +42,7 @@ use crate::worker::{Phase, Worker};
 impl PoolState {
     /// Workers on their way to look: woken ones that have left the idle list, managers, and those
     /// in the making.
-    fn nr_coming(&self) -> u32 {
+    pub(super) fn nr_coming(&self) -> u32 {
         self.nr_workers - self.nr_dying - self.nr_idle - self.nr_working
     }
 

@@ -3,7 +3,7 @@
 use super::support::Fixture;
 use crate::consts::CREATE_COOLDOWN_NS;
 use crate::policy::UNMANAGED;
-use crate::{LIMIT_RETRY_NS, Retry, may_add_worker, yield_for};
+use crate::{Kick, LIMIT_RETRY_NS, Retry, may_add_worker, yield_for};
 
 #[test]
 fn a_first_worker_is_never_refused_and_others_beyond_the_limit_are() {
@@ -12,7 +12,7 @@ fn a_first_worker_is_never_refused_and_others_beyond_the_limit_are() {
 }
 
 #[test]
-fn a_refused_pool_works_with_what_it_has_and_asks_again_soon() {
+fn a_refused_pool_works_with_what_it_has_and_asks_again_soon_while_work_waits() {
     let (mut f, w) = Fixture::new(UNMANAGED, 1);
     let pwq = f.pwq(10);
     f.now = 5_000;
@@ -20,10 +20,16 @@ fn a_refused_pool_works_with_what_it_has_and_asks_again_soon() {
     let refused = f.worker_new();
     assert_eq!(f.nr_staying(), 2);
     f.create_refused(refused, None, now);
-    assert_eq!((f.nr_staying(), f.retry(now)), (1, Retry::At(now + LIMIT_RETRY_NS)));
+    assert_eq!((f.nr_staying(), f.retry(u64::MAX)), (1, Retry::Nothing), "nothing waits");
     let item = f.queue_new(pwq);
     let _ = f.runs(w[0], item);
-    assert_eq!(f.retry(now + LIMIT_RETRY_NS), Retry::Create, "nobody stands by");
+    assert_eq!(f.retry(u64::MAX), Retry::Nothing, "though nobody stands by");
+    let more = [f.item(), f.item()];
+    assert_eq!(more.map(|item| f.queue(pwq, item)), [Kick::NeedFirst, Kick::None]);
+    let refused = f.worker_new();
+    f.create_refused(refused, None, now);
+    let at = now + LIMIT_RETRY_NS;
+    assert_eq!((f.retry(now), f.retry(at)), (Retry::At(at), Retry::Create));
     let _ = f.finish(w[0]);
 }
 
@@ -43,18 +49,52 @@ fn a_pool_that_another_one_lets_a_worker_go_for_asks_again_soon() {
 #[test]
 fn idle_workers_are_yielded_but_for_one() {
     let (mut f, _) = Fixture::new(UNMANAGED, 4);
-    let yielded = std::iter::from_fn(|| f.yield_one()).count();
+    let yielded = std::iter::from_fn(|| f.yield_one(false)).count();
     assert_eq!((yielded, f.nr_staying(), f.nr_workers()), (3, 1, 4));
+}
+
+#[test]
+fn the_last_idle_worker_is_yielded_where_nothing_is_to_be_done() {
+    let (mut f, _) = Fixture::new(UNMANAGED, 2);
+    let pwq = f.pwq(10);
+    let item = f.item();
+    let Kick::Wake(worker) = f.queue(pwq, item) else { panic!("nobody was woken") };
+    let _ = f.runs(worker, item);
+    assert_eq!(f.yield_one(true), None, "it stands by");
+    let _ = f.finish(worker);
+    assert_eq!(f.yield_one(true), None, "the other one has yet to look");
+    f.sleeps(worker);
+    let yielded = std::iter::from_fn(|| f.yield_one(true)).count();
+    assert_eq!((yielded, f.nr_staying()), (2, 0));
+    let _ = f.queue_new(pwq);
+    assert_eq!(f.kick(), Kick::NeedFirst, "it begins as a new pool does");
+}
+
+#[test]
+fn who_has_yielded_the_last_worker_does_not_ask_for_a_standby() {
+    let (mut f, _) = Fixture::new(UNMANAGED, 1);
+    let failed = f.worker_new();
+    let now = f.now;
+    f.create_failed(failed, None, now);
+    assert_ne!(f.yield_one(true), None);
+    assert_eq!(f.retry(u64::MAX), Retry::Nothing, "the thread is another pool's now");
 }
 
 #[test]
 fn the_first_pool_that_has_one_to_spare_yields_a_worker() {
     let mut asked = std::vec::Vec::new();
-    let mut yields = |pool: &u32| {
-        asked.push(*pool);
+    let mut yields = |pool: &u32, may_be_last: bool| {
+        asked.push((*pool, may_be_last));
         *pool > 1
     };
-    assert_eq!(yield_for(&2, 0..5, &mut yields), Some(3));
-    assert_eq!(yield_for(&1, 0..2, &mut yields), None);
-    assert_eq!(asked, [0, 1, 3, 0]);
+    assert_eq!(yield_for(&2, true, || 0..5, &mut yields), Some(3));
+    assert_eq!(yield_for(&1, false, || 0..2, &mut yields), None);
+    assert_eq!(asked, [0, 1, 3, 0].map(|pool| (pool, false)));
+    asked.clear();
+    let mut last = |pool: &u32, may_be_last: bool| {
+        asked.push((*pool, may_be_last));
+        may_be_last && *pool == 1
+    };
+    assert_eq!(yield_for(&0, true, || 0..3, &mut last), Some(1));
+    assert_eq!(asked, [(1, false), (2, false), (1, true)]);
 }

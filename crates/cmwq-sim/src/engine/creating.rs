@@ -146,13 +146,20 @@ impl Engine<'_> {
 
     /// Another pool lets an idle worker go, if one has any to spare.
     fn has_other_yielded(&mut self, refused: PoolNo) -> bool {
-        let yields = yield_for(&refused, 0..self.pools.list.len(), |&pool| {
-            let leaving = self.pools.list[pool].lock_only().yield_one();
-            if let Some(id) = leaving {
-                self.send_away(pool, id);
-            }
-            leaving.is_some()
-        });
+        let has_none = self.pools.list[refused].read().nr_staying() == 0;
+        let nr_pools = self.pools.list.len();
+        let yields = yield_for(
+            &refused,
+            has_none,
+            || 0..nr_pools,
+            |&pool, may_be_last| {
+                let leaving = self.pools.list[pool].lock_only().yield_one(may_be_last);
+                if let Some(id) = leaving {
+                    self.send_away(pool, id);
+                }
+                leaving.is_some()
+            },
+        );
         yields.is_some()
     }
 

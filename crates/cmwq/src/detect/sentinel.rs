@@ -8,14 +8,17 @@
 //!
 //! Why: docs/decisions/one-alarm.md
 
-use std::{iter, ptr};
+use std::{io, iter, ptr};
+
+use cmwq_core::Retry;
 
 use crate::os::IS_MODEL;
+use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
 use crate::os::published::Published;
 use crate::os::sense;
-use crate::os::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::CpuSet;
 
@@ -50,6 +53,8 @@ struct Sentinel<P: 'static> {
     state: AtomicU32,
     /// Its thread's id, once the thread is ready.
     tid: AtomicU32,
+    /// There was no thread to be had: not before this time again. Lock: `setup`.
+    retry_at: AtomicU64,
     /// The first of the pools whose workers may run on this CPU.
     pools: Published<Known<P>>,
 }
@@ -75,6 +80,7 @@ impl<P: Guarded> Sentinels<P> {
             parker: Parker::new(),
             state: AtomicU32::new(OFF),
             tid: AtomicU32::new(0),
+            retry_at: AtomicU64::new(0),
             pools: Published::nothing(),
         };
         Self {
@@ -145,7 +151,8 @@ impl<P: Guarded> Sentinels<P> {
     }
 
     /// Makes sure that these CPUs have sentinels that know `pool`; `cpus` is called under the lock
-    /// under which sentinels are moved. Creates threads: not for hot paths.
+    /// under which sentinels are moved. Creates threads: not for hot paths. Where there is none to
+    /// be had, a call a second later tries again.
     #[cold]
     pub(crate) fn cover(
         &'static self,
@@ -157,12 +164,10 @@ impl<P: Guarded> Sentinels<P> {
         let Some(cpus) = cpus() else { return };
         for cpu in cpus.iter() {
             let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
-            if sentinel.knows(pool) {
-                continue;
+            if !sentinel.knows(pool) {
+                sentinel.add(pool);
             }
-            sentinel.add(pool);
-            // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
-            if sentinel.state.load(Ordering::Relaxed) == OFF {
+            if sentinel.is_to_start() {
                 sentinel.start(cpu, threads, &self.events);
             }
         }
@@ -193,11 +198,27 @@ impl<P: Guarded> Sentinel<P> {
         let started = threads
             .spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, events));
         if let Err(error) = started {
-            self.refused(cpu, &error, events);
+            self.state.store(OFF, Ordering::Relaxed);
+            // ORDERING: no pairing: see `is_to_start`.
+            self.retry_at.store(Retry::after_failure(clock::now()), Ordering::Relaxed);
+            notice::once(Notice::SentinelThread, || {
+                format!(
+                    "there is no thread for an idle-class sentinel on CPU {cpu} ({error}): until \
+                     there is, blocked workers there are told by the tick (raise RLIMIT_NPROC or \
+                     the pids limit of the cgroup)"
+                )
+            });
         }
     }
 
-    fn refused(&self, cpu: u32, error: &std::io::Error, events: &Events) {
+    /// Caller holds `setup`.
+    fn is_to_start(&self) -> bool {
+        // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
+        self.state.load(Ordering::Relaxed) == OFF
+            && clock::now() >= self.retry_at.load(Ordering::Relaxed)
+    }
+
+    fn refused(&self, cpu: u32, error: &io::Error, events: &Events) {
         self.state.store(REFUSED, Ordering::Relaxed);
         events.is_one_refused.store(true, Ordering::Relaxed);
         notice::once(Notice::SentinelRefused, || {

@@ -22,6 +22,7 @@ pub(crate) enum Notice {
     ThreadCreation,
     MaxWorkers,
     SentinelRefused,
+    SentinelThread,
     ProcMissing,
     PerfBudget,
     PinRefused,

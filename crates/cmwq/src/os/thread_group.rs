@@ -11,7 +11,8 @@ use std::io;
 use crate::os::IS_MODEL;
 use crate::os::countdown::Countdown;
 use crate::os::park::Event;
-use crate::os::sync::{self, Arc, Joining, Mutex, lock, yield_now};
+use crate::os::rest::Rest;
+use crate::os::sync::{self, Arc, Joining, Mutex, lock};
 
 /// See the module header.
 #[derive(Debug)]
@@ -120,6 +121,7 @@ impl Drop for Place {
 
 /// Waits until the thread has left the system, which is soon.
 fn join(slot: &Slot) {
+    let mut rest = Rest::new();
     loop {
         let joining = lock(slot).take();
         match joining {
@@ -128,8 +130,8 @@ fn join(slot: &Slot) {
                 let _ = joining.join();
                 return;
             }
-            // Whoever has started it is about to put it there.
-            None => yield_now(),
+            // Whoever has started it is about to put it there, and may need this CPU for that.
+            None => rest.rest(),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{DelayedWork, Workqueue};
+use cmwq::{AffinityScope, DelayedWork, Workqueue};
 
 use crate::support::cpus::Cpus;
 use crate::support::procfs::{self, Task};
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, sys, unbound};
+use crate::support::{Gate, Peak, eventually, every_kind, joined, managed, percpu, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("idle::quiet", || {
@@ -25,6 +25,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("idle::deferred", deferred),
     ("idle::blocked", blocked),
     ("idle::blocked_guest", blocked_guest),
+    ("idle::blocked_at_the_limit", blocked_at_the_limit),
     ("idle::signals", signals),
 ];
 
@@ -280,6 +281,34 @@ fn blocked() {
         })
         .collect();
     assert_quiet_but_for_the_watchdog();
+    gate.open();
+    handles.into_iter().for_each(joined);
+}
+
+#[test]
+fn blocked_workers_at_the_limit_of_workers_wake_nobody() {
+    Stage::new("idle::blocked_at_the_limit").params("max_workers=6").play();
+}
+
+/// As many workers block as there may be, and nothing waits for another one.
+fn blocked_at_the_limit() {
+    let wq = Workqueue::builder("limit").unbound().affinity_scope(AffinityScope::System);
+    let wq = wq.build().unwrap();
+    let (gate, peak) = (Gate::new(), Arc::new(Peak::new()));
+    let _opened = Opened(&gate);
+    let item = |_| {
+        let (gate, peak) = (gate.clone(), Arc::clone(&peak));
+        wq.queue(move || {
+            let _inside = peak.enter();
+            gate.pass();
+        })
+    };
+    let mut handles: Vec<_> = (0..6).map(item).collect();
+    eventually("all workers are blocked", || peak.now() == 6);
+    assert_quiet();
+    // What comes now waits, and no longer than it has to.
+    handles.push(item(6));
+    eventually("another waits", || wq.stats().queued == 1);
     gate.open();
     handles.into_iter().for_each(joined);
 }

@@ -22,7 +22,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("nproc::while_items_block", while_items_block),
     ("nproc::first_worker", first_worker),
     ("nproc::idle_elsewhere", idle_elsewhere),
+    ("nproc::last_elsewhere", last_elsewhere),
     ("nproc::standby", standby),
+    ("nproc::sentinel", sentinel),
     ("nproc::service", service),
     ("nproc::rescuer_in_a_child", rescuer_in_a_child),
 ];
@@ -50,8 +52,18 @@ fn idle_workers_of_other_pools_give_their_threads() {
 }
 
 #[test]
+fn pools_with_nothing_to_do_give_their_last_thread_to_those_without_any() {
+    Stage::new("nproc::last_elsewhere").user(user(8)).play();
+}
+
+#[test]
 fn no_thread_for_a_standby() {
     Stage::new("nproc::standby").user(user(2)).play();
+}
+
+#[test]
+fn no_thread_for_a_sentinel() {
+    Stage::new("nproc::sentinel").detect("sentinel").user(user(9)).play();
 }
 
 #[test]
@@ -145,7 +157,18 @@ fn first_worker() {
 
 /// One pool has all threads that there may be, and uses none of them: others get some.
 fn idle_elsewhere() {
-    all_at_once(&percpu("idle"), 0, 8);
+    others_get_threads_of(8);
+}
+
+/// They are not enough for all others: those that have none of their own get the last one of some.
+fn last_elsewhere() {
+    others_get_threads_of(1);
+}
+
+fn others_get_threads_of(number: usize) {
+    // It is to take none of them.
+    cmwq::watchdog::set_thresh(Duration::ZERO).unwrap();
+    all_at_once(&percpu("idle"), 0, number);
     let limit = no_more_threads();
     for kind in [bh("needs"), unbound("needs"), managed("needs")] {
         assert_eq!(joined(kind.queue(|| 1)), 1);
@@ -185,6 +208,35 @@ fn standby() {
     assert_eq!(notices_about_creation(), 1);
     more_threads(limit);
     handles.into_iter().for_each(joined);
+}
+
+/// The first work that has to wait comes while there is no thread for the sentinel. It comes when
+/// there is one.
+fn sentinel() {
+    let wq = percpu("sentinel");
+    let cpu = sys::allowed_cpus()[0];
+    // There are a worker and a standby, and nothing had to wait.
+    joined(wq.queue_on(cpu, || ()));
+    let has_sentinel =
+        || procfs::other_tasks().iter().any(|task| task.name == format!("cmwq/idle:{cpu}"));
+    // One computes for longer than until the first tick, and another waits behind it.
+    let backlog = || {
+        let items = [5, 0].map(|ms| wq.queue_on(cpu, move || burn(Duration::from_millis(ms))));
+        items.into_iter().for_each(joined);
+    };
+    let is_told =
+        || cmwq::notices().iter().any(|text| text.contains("no thread for an idle-class sentinel"));
+    let limit = no_more_threads();
+    eventually("the notice", || {
+        backlog();
+        is_told()
+    });
+    assert!(!has_sentinel());
+    more_threads(limit);
+    eventually("the sentinel", || {
+        backlog();
+        has_sentinel()
+    });
 }
 
 fn service() {

@@ -167,10 +167,14 @@ impl Pool {
         runtime: &'static Runtime,
         refused: Option<&'static Self>,
     ) -> bool {
+        let has_none = refused.is_none_or(|pool| pool.lock_only().core.nr_staying() == 0);
         let refused = refused.map(|pool| pool.id);
-        let pools = runtime.pools().map(|pool| Some(pool.id));
+        let pools = || runtime.pools().map(|pool| Some(pool.id));
         let pool = |id: &Option<PoolId>| id.and_then(|id| runtime.pool(id));
-        yield_for(&refused, pools, |id| pool(id).is_some_and(Self::yield_one)).is_some()
+        let yields = |id: &Option<PoolId>, may_be_last| {
+            pool(id).is_some_and(|pool| pool.yield_one(may_be_last))
+        };
+        yield_for(&refused, has_none, pools, yields).is_some()
     }
 
     /// No thread could be had. Said once; tried again later by the service, and soon if another
@@ -218,11 +222,12 @@ impl Pool {
         }
     }
 
-    /// Lets an idle worker go, if there is one to spare.
-    fn yield_one(&'static self) -> bool {
+    /// Lets an idle worker go, if there is one to spare. `may_be_last`: see the core.
+    fn yield_one(&'static self, may_be_last: bool) -> bool {
         let mut guard = self.lock_only();
-        let leaving = guard.core.yield_one();
+        let leaving = guard.core.yield_one(may_be_last);
         if leaving.is_some() {
+            guard.refresh_standby(self);
             guard.mirror.culled();
             guard.publish_mirror();
         }

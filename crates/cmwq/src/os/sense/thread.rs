@@ -20,6 +20,8 @@ use std::thread::{Builder, JoinHandle};
 
 /// As Rust's library has it.
 const DEFAULT_STACK: usize = 2 << 20;
+/// Thread-locals that need more than this have no room in any stack that somebody asks for.
+const LARGEST_STACK: usize = 64 << 20;
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
@@ -99,7 +101,21 @@ fn start_plain(name: &str, stack: usize, main: Box<dyn FnOnce() + Send>) -> io::
     created
 }
 
+/// The C library takes the program's thread-locals out of the stack, and refuses one that is too
+/// small for them (`EINVAL`). Rust's library knows how large they are; here a larger one is tried.
 fn create(stack: usize, part: *mut c_void) -> io::Result<()> {
+    let mut stack = stack;
+    loop {
+        match try_to_create(stack, part) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && stack < LARGEST_STACK => {
+                stack = 2 * stack.max(libc::PTHREAD_STACK_MIN);
+            }
+            created => return created,
+        }
+    }
+}
+
+fn try_to_create(stack: usize, part: *mut c_void) -> io::Result<()> {
     let check = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(rc)) };
     let stack = stack.max(libc::PTHREAD_STACK_MIN).next_multiple_of(1 << 16);
     let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
