@@ -2,7 +2,8 @@
 /*
  * Which of the kernel's small headers the program brings itself. CMWQ_NO_KERNEL_SHIMS: all of them. Else one by one:
  * CMWQ_NO_ATOMIC_SHIM, _CPUMASK_, _DEVICE_, _JIFFIES_, _LIST_, _LOCKDEP_, _RCU_, _TIMER_. The file of that name beside this
- * folder is then empty, but for the program's own file of the same name, if that comes later in the compiler's path.
+ * folder is then empty, but for the program's own file of the same name, if that comes later in the compiler's path. A file
+ * that comes earlier takes the place of ours without these.
  */
 #ifndef CMWQ_SHIMS_H
 #define CMWQ_SHIMS_H

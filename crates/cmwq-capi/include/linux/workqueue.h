@@ -9,8 +9,8 @@
  *
  * Before this file is included a program may define
  *   CMWQ_HZ                ticks a second; 250 if it does not, or HZ if that is anything but 100: see <cmwq/hz.h>
- *   CMWQ_NO_KERNEL_SHIMS   it brings its own types, see <linux/workqueue_types.h>, and its own HZ; workqueue
- *                          attributes then have masks of type struct cmwq_cpumask
+ *   CMWQ_NO_KERNEL_SHIMS   it brings its own types, see <linux/workqueue_types.h>, and its own HZ
+ * With a <linux/cpumask.h> of its own, workqueue attributes have masks of type struct cmwq_cpumask.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_H
 #define CMWQ_LINUX_WORKQUEUE_H
@@ -22,7 +22,8 @@
 #include <linux/jiffies.h>
 #include <cmwq/hz.h>
 
-#ifndef CMWQ_NO_CPUMASK_SHIM
+/* Ours was included, and not a program's own that is earlier in the path. */
+#ifdef CMWQ_NR_CPUS
 #define CMWQ_CPUMASK cpumask
 #else
 /* 8192 CPUs, bit by bit. */

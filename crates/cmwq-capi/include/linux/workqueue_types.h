@@ -3,10 +3,11 @@
  * Work items of libcmwq, with the names of the Linux kernel's workqueues.
  *
  * The small neighbours that these need come from <linux/list.h> and so on beside this file. Files of these names that come
- * earlier in the compiler's path take their place, each by itself. A program that has brought its own (code carried over
- * from a kernel usually has) defines CMWQ_NO_KERNEL_SHIMS, or one of the others in <cmwq/shims.h>: then its <linux/list.h>
- * and so on are included wherever they are in the path, if they are anywhere, and these must be there after them, or
- * before this file: bool, struct list_head { next, prev } and atomic_long_t, which must be as large as a long.
+ * earlier in the compiler's path take their place, each by itself; a timer and an RCU head of the library's own have another
+ * name then. A program that has brought its own (code carried over from a kernel usually has) defines CMWQ_NO_KERNEL_SHIMS,
+ * or one of the others in <cmwq/shims.h>: then its <linux/list.h> and so on are included wherever they are in the path, if
+ * they are anywhere, and these must be there after them, or before this file: bool, struct list_head { next, prev } and
+ * atomic_long_t, which must be as large as a long.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_TYPES_H
 #define CMWQ_LINUX_WORKQUEUE_TYPES_H
@@ -39,13 +40,14 @@
 #include <linux/container_of.h>
 #endif
 
-#ifdef CMWQ_NO_TIMER_SHIM
+/* Whose file it was is seen by what it left behind: a program's own may come earlier in the path and say nothing. */
+#ifndef CMWQ_TIMER
 #include <cmwq/timer_type.h>
 CMWQ_DEFINE_TIMER_TYPE(cmwq_timer_list);
 #define CMWQ_TIMER cmwq_timer_list
 #endif
 
-#ifdef CMWQ_NO_RCU_SHIM
+#ifndef CMWQ_RCU_HEAD
 struct cmwq_rcu_head {
 	struct cmwq_rcu_head *next;
 	void (*func)(struct cmwq_rcu_head *head);

@@ -226,16 +226,65 @@ fn own_headers_are_included() {
         let Some((is_taken, said)) = said_of("own_headers_program", text, &flags) else { return };
         assert!(is_taken, "{flag}: {said}");
     }
-    // One of them, in place of the library's; the rest is the library's.
+    // One of them that comes later in the path, in place of the library's.
     std::fs::remove_dir_all(own.join("linux")).expect("it was there");
     std::fs::create_dir_all(own.join("linux")).expect("a folder");
     header("list.h", "struct list_head { struct list_head *next, *prev; };\n#define OWN_list 1\n");
     let text = "#include <linux/workqueue.h>\nint f[OWN_list];\n\
                 static atomic_t number = ATOMIC_INIT(1);\nint g(void);\n\
                 int g(void) { return atomic_inc_return(&number) + (int)jiffies; }\n";
-    for flags in [&["-I", &*folder][..], &["-DCMWQ_NO_LIST_SHIM", "-idirafter", &folder]] {
-        let (is_taken, said) = said_of("mixed_headers", text, flags).expect("as before");
-        assert!(is_taken, "{flags:?}: {said}");
+    let flags = ["-DCMWQ_NO_LIST_SHIM", "-idirafter", &folder];
+    let (is_taken, said) = said_of("mixed_headers", text, &flags).expect("as before");
+    assert!(is_taken, "{said}");
+}
+
+/// The kernel's small headers as a program has them, each with something else than ours has.
+const OWN_HEADERS: [(&str, &str); 8] = [
+    ("atomic", "typedef struct { long own; } atomic_long_t;"),
+    ("cpumask", "#define NR_CPUS 64\nstruct cpumask { unsigned long own[1]; };"),
+    ("device", "struct device { int own; };"),
+    ("jiffies", "#define HZ 100\nextern unsigned long jiffies;"),
+    ("list", "struct list_head { struct list_head *next, *prev; };"),
+    ("lockdep", "struct lockdep_map { int own; };\nstruct lock_class_key { int own; };"),
+    ("rcupdate", "struct rcu_head { int own; };"),
+    ("timer", "struct timer_list { int own; };"),
+];
+
+/// Headers of a program's own that come earlier in the compiler's path are read in place of ours
+/// without another word: each by itself, all but one, and all.
+#[test]
+fn own_headers_mix_with_ours() {
+    const ALL: u32 = (1 << OWN_HEADERS.len()) - 1;
+    let single = (0..OWN_HEADERS.len()).map(|index| 1 << index);
+    for set in single.flat_map(|bit| [bit, ALL - bit]).chain([ALL]) {
+        let folder = scratch(&format!("own_headers_{set}"));
+        std::fs::create_dir_all(folder.join("linux")).expect("a folder");
+        let mut text = format!("#include <cmwq.h>\n#include <linux/device.h>\n{USES}");
+        for (index, (name, own)) in OWN_HEADERS.iter().enumerate() {
+            let is_own = set >> index & 1 != 0;
+            if is_own {
+                let guard = format!("#ifndef OWN_{name}\n#define OWN_{name}\n");
+                let own = format!("{guard}#include <stdbool.h>\n{own}\n#endif\n");
+                std::fs::write(folder.join(format!("linux/{name}.h")), own).expect("a header");
+            }
+            let is_read = if is_own { "ifndef" } else { "ifdef" };
+            text += &format!("#{is_read} OWN_{name}\n#error \"{name}.h\"\n#endif\n");
+            if *name == "jiffies" {
+                let hz = if is_own { 100 } else { 250 };
+                text += &format!("_Static_assert(CMWQ_HZ == {hz} && HZ == {hz}, \"HZ\");\n");
+            }
+        }
+        let folder = folder.display().to_string();
+        // A system's header that has an HZ, too, changes nothing.
+        for before in ["", "#include <sys/param.h>\n"] {
+            let text = format!("{before}{text}");
+            let Some((is_taken, said)) = said_of("own_mixed", &text, &["-I", &folder]) else {
+                return;
+            };
+            let names = OWN_HEADERS.iter().enumerate().filter(|(index, _)| set >> index & 1 != 0);
+            let names: Vec<_> = names.map(|(_, (name, _))| name).collect();
+            assert!(is_taken, "{names:?} {before}: {said}");
+        }
     }
 }
 
