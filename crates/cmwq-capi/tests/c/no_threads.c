@@ -63,6 +63,7 @@ static void without(void)
 		show_one_workqueue(*all[i]);
 	}
 	CHECK(!flush_work(&item) && !cancel_work_sync(&item) && !disable_work(&item) && !work_busy(&item));
+	CHECK(num_online_cpus() > 0);
 	CHECK(schedule_on_each_cpu(count_run) == -ENOMEM);
 	CHECK(work_on_cpu(0, answer, &one) == -ENOMEM);
 	CHECK(workqueue_online_cpu(0) == -ENOMEM);
@@ -108,6 +109,8 @@ int main(void)
 	without();
 	/* A child that must make everything anew: before and after there was anything. */
 	has_threads = 1;
+	/* It was disabled without them. */
+	CHECK(!queue_work(system_percpu_wq, &item) && enable_work(&item));
 	with(NULL);
 	wq = alloc_workqueue("own", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	unused = alloc_workqueue("unused", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
@@ -119,6 +122,8 @@ int main(void)
 		CHECK(!queue_work(wq, &item) && !work_pending(&item));
 		__flush_workqueue(wq);
 		CHECK(!queue_work(system_percpu_wq, &item) && !work_pending(&item));
+		/* To claim an item takes what is not here yet: that is said, and nothing is half done. */
+		CHECK(!disable_work(&item) && !flush_work(&item) && !cancel_work(&item) && !work_busy(&item));
 		/* Nothing of it is here to be taken down. */
 		destroy_workqueue(unused);
 		has_threads = 1;

@@ -28,6 +28,12 @@ fn queueing() {
 }
 
 #[test]
+fn what_is_asked_before_the_first_use_starts_nothing() {
+    let Some(said) = check("unstarted", &[]) else { return };
+    assert_eq!(said, "", "there is nothing to say");
+}
+
+#[test]
 fn delayed_items() {
     check("delayed", &[]);
 }

@@ -108,6 +108,12 @@ fn first_uses_without_threads_have_an_answer() {
     for function in ["queue_work", "__flush_workqueue", "work_on_cpu", "schedule_on_each_cpu"] {
         assert!(refused.contains_key(function), "{function} said nothing: {refused:?}");
     }
+    // An item is disabled without any thread, but for an item of a parent's.
+    let lost = "cannot be disabled: cannot create the service thread";
+    assert_eq!(lines.iter().filter(|line| line.contains(lost)).count(), 1, "{lines:#?}");
+    for function in ["flush_work", "cancel_work", "cancel_work_sync", "work_busy"] {
+        assert!(!refused.contains_key(function), "{function} needs no thread: {refused:?}");
+    }
 }
 
 /// Plays `tests/c/escape.c`, compiled by `language`'s compiler.

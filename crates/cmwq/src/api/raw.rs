@@ -22,6 +22,7 @@ mod rcu;
 mod softirq;
 #[cfg(not(cmwq_loom))]
 mod timers;
+mod unstarted;
 
 pub use crate::api::system::fallible as system;
 pub use call::{Func, IndexedFunc, queue_call, queue_call_delayed, queue_indexed_call};
@@ -55,6 +56,7 @@ use crate::engine::runtime::claiming::{self, Claimed};
 use crate::engine::wq::Queueing;
 use crate::os::notice;
 use crate::os::sense::stderr;
+use crate::os::topo;
 use crate::record::symbol;
 
 /// `WORK_CPU_UNBOUND`.
@@ -327,17 +329,13 @@ impl<'a> Any<'a> {
     }
 }
 
-fn runtime() -> Option<&'static Runtime> {
-    Runtime::global().ok()
-}
-
 /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
 ///
 /// # Safety
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn cancel(any: Any<'_>) -> bool {
-    runtime().is_some_and(|runtime| grab::cancel(runtime, any.target()))
+    unstarted::runtime_of(any.item()).is_some_and(|runtime| grab::cancel(runtime, any.target()))
 }
 
 /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
@@ -346,7 +344,8 @@ pub unsafe fn cancel(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn cancel_sync(any: Any<'_>) -> bool {
-    runtime().is_some_and(|runtime| grab::cancel_sync(runtime, any.target()).was_pending)
+    unstarted::runtime_of(any.item())
+        .is_some_and(|runtime| grab::cancel_sync(runtime, any.target()).was_pending)
 }
 
 /// KERNEL: `disable_work`, `disable_delayed_work` — same.
@@ -355,7 +354,7 @@ pub unsafe fn cancel_sync(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn disable(any: Any<'_>) -> bool {
-    runtime().is_some_and(|runtime| grab::disable(runtime, any.target()))
+    unstarted::disable(any.item()).is_some_and(|runtime| grab::disable(runtime, any.target()))
 }
 
 /// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
@@ -364,7 +363,7 @@ pub unsafe fn disable(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn disable_sync(any: Any<'_>) -> bool {
-    runtime().is_some_and(|runtime| grab::disable_sync(runtime, any.target()))
+    unstarted::disable(any.item()).is_some_and(|runtime| grab::disable_sync(runtime, any.target()))
 }
 
 /// KERNEL: `enable_work`, `enable_delayed_work` — same: the timer is not touched.
@@ -373,7 +372,8 @@ pub unsafe fn disable_sync(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn enable(any: Any<'_>) -> bool {
-    runtime().is_some_and(|runtime| grab::enable(runtime, any.item()).is_enabled)
+    let by = |runtime| grab::enable(runtime, any.item()).is_enabled;
+    unstarted::enable(any.item()).unwrap_or_else(|runtime| runtime.is_some_and(by))
 }
 
 /// KERNEL: `flush_work` — same.
@@ -382,7 +382,7 @@ pub unsafe fn enable(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn flush(item: &WorkItem) -> bool {
-    runtime().is_some_and(|runtime| flushing::flush_item(runtime, item, Flusher::Flusher))
+    Runtime::existing().is_some_and(|runtime| flushing::flush_item(runtime, item, Flusher::Flusher))
 }
 
 /// KERNEL: `flush_delayed_work` — same.
@@ -391,7 +391,8 @@ pub unsafe fn flush(item: &WorkItem) -> bool {
 /// As for [`queue`].
 pub unsafe fn flush_delayed(item: NonNull<RawDelayed>) -> bool {
     // SAFETY: passed on to the caller.
-    runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, item.cast()) })
+    Runtime::existing()
+        .is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, item.cast()) })
 }
 
 /// Lets the timer of an item expire now, if it is armed: the item is queued where it was to go.
@@ -401,7 +402,7 @@ pub unsafe fn flush_delayed(item: NonNull<RawDelayed>) -> bool {
 /// # Safety
 /// `item` must be valid, and stay so until its function is entered.
 pub unsafe fn expire(item: NonNull<RawDelayed>) {
-    let Some(runtime) = runtime() else { return };
+    let Some(runtime) = Runtime::existing() else { return };
     // SAFETY: valid by the caller's promise.
     if let Some(target) = unsafe { item.as_ref() }.0.take_timer(runtime) {
         // SAFETY: taking the timer has made PENDING ours.
@@ -413,7 +414,7 @@ pub unsafe fn expire(item: NonNull<RawDelayed>) {
 /// [release](WorkItem::release) it; `false`: somebody else is.
 #[must_use]
 pub fn claim(item: &WorkItem) -> bool {
-    runtime().is_some_and(|runtime| claiming::claim(item, || runtime) != Claimed::Not)
+    unstarted::claim(item)
 }
 
 /// KERNEL: `work_pending` — same, in this process: not what the parent of a fork had queued.
@@ -425,7 +426,8 @@ pub fn is_pending(item: &WorkItem) -> bool {
 /// KERNEL: `work_busy` — same: whether it is pending, and whether it is running.
 #[must_use]
 pub fn busy(item: &WorkItem) -> (bool, bool) {
-    let busy = runtime().map(|runtime| flushing::busy(runtime, item)).unwrap_or_default();
+    let runtime = Runtime::existing();
+    let busy = runtime.map(|runtime| flushing::busy(runtime, item)).unwrap_or_default();
     (busy.pending, busy.running)
 }
 
@@ -460,10 +462,11 @@ pub fn end_blocking() {
     current::end_blocking();
 }
 
-/// The CPUs that the process may use now.
+/// The CPUs that the process may use now: never none.
 #[must_use]
 pub fn usable_cpus() -> Vec<u32> {
-    runtime().map(Runtime::usable_cpus).unwrap_or_default()
+    // Who only asks starts nothing.
+    Runtime::existing().map_or_else(|| topo::allowed_cpus().iter().collect(), Runtime::usable_cpus)
 }
 
 /// Makes the process's runtime now, in place of the first use of a queue.

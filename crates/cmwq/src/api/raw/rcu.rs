@@ -45,7 +45,7 @@ pub unsafe fn queue_rcu(wq: &Workqueue, item: NonNull<RawRcu>) -> bool {
 pub unsafe fn flush_rcu(item: NonNull<RawRcu>) -> bool {
     // SAFETY: valid by the caller's promise; the work item comes first.
     let item = unsafe { item.cast().as_ref() };
-    Runtime::global().is_ok_and(|runtime| rcu::flush_rcu(runtime, item))
+    Runtime::existing().is_some_and(|runtime| rcu::flush_rcu(runtime, item))
 }
 
 std::thread_local! {

@@ -5,8 +5,10 @@ use std::ptr::NonNull;
 use super::softirq;
 use crate::engine::bare_timers::{self, BareTimer};
 use crate::engine::process::Process;
+use crate::engine::runtime::Runtime;
 use crate::os::clock;
 use crate::os::error::Error;
+use crate::os::generation;
 
 pub use bare_timers::{Arming, Running};
 
@@ -57,7 +59,12 @@ pub unsafe fn arm(timer: NonNull<RawTimer>, when: When, arming: Arming) -> Resul
 /// # Safety
 /// `timer` must be valid until this returns.
 pub unsafe fn disarm(timer: NonNull<RawTimer>, running: Running, for_good: bool) -> Option<bool> {
-    let Some(process) = super::runtime().and_then(|_| Process::existing()) else {
+    // In a child it may be the parent's, which only a wheel of its own tells. To shut one down
+    // takes the lock of those who arm it.
+    if for_good || generation::is_child() {
+        let _ = Runtime::global();
+    }
+    let Some(process) = Process::existing() else {
         // None is armed, nor runs, where there is no thread for it.
         if for_good {
             // SAFETY: valid by the caller's promise, and without a runtime there is no lock for it.
