@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cmwq::raw::{RawDelayed, WorkFn, WorkItem, WorkWord};
+use cmwq::raw::{self, RawDelayed, WorkFn, WorkItem, WorkWord};
 
 // As in the header, which asserts the same.
 const _: () = {
@@ -24,7 +24,7 @@ pub struct ExecuteWork {
 /// What a work item looks like before it is one: its function may be missing.
 #[repr(C)]
 struct Layout {
-    data: u64,
+    _data: u64,
     entry: [usize; 2],
     func: Option<WorkFn>,
 }
@@ -73,16 +73,15 @@ pub(crate) unsafe fn has_foreign_entry(item: *mut WorkItem) -> bool {
     next.0 != 0 && next.0 != next.1
 }
 
-/// Whether the item is as a declaration or an initialisation leaves it.
+/// Whether the item is as a declaration or an initialisation leaves it, but for being disabled.
 ///
 /// # Safety
 /// `item` must be valid.
 pub(crate) unsafe fn is_fresh(item: *mut WorkItem) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
-        let layout = item.cast::<Layout>();
-        (*layout).data == WorkWord::INIT.bits()
-            && (*layout).entry == [(&raw const (*layout).entry).addr(); 2]
+        let entry = &raw const (*item.cast::<Layout>()).entry;
+        raw::was_never_queued(work(item)) && *entry == [entry.addr(); 2]
     }
 }
 

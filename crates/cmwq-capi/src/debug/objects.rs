@@ -86,21 +86,24 @@ pub(super) fn init(item: *mut WorkItem, is_on_stack: bool, is_rcu: bool) {
 #[cold]
 pub(super) fn may_be_queued(item: *mut WorkItem) -> bool {
     once(true, || {
-        if objects(|known| known.contains_key(&item.addr())) != Some(false) {
-            return true;
-        }
-        // SAFETY: valid, and its function is there: our caller has looked.
-        let is_declared = unsafe { is_fresh(item) };
-        if is_declared {
-            let object = Object { is_on_stack: false, is_rcu: false };
-            objects(|known| known.insert(item.addr(), object));
-        } else {
+        // In one step: who queues it at the same time finds it known, or as it was declared.
+        let is_known = objects(|known| {
+            let is_known = known.contains_key(&item.addr());
+            // SAFETY: valid, and its function is there: our caller has looked.
+            if is_known || !unsafe { is_fresh(item) } {
+                return is_known;
+            }
+            known.insert(item.addr(), Object { is_on_stack: false, is_rcu: false });
+            true
+        });
+        let may_be_queued = is_known.unwrap_or(true);
+        if !may_be_queued {
             raw::say(format!(
                 "work item {item:p} is queued and was not initialised, or its memory was freed \
                  since: it is not queued"
             ));
         }
-        is_declared
+        may_be_queued
     })
 }
 

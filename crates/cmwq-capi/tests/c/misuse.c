@@ -2,6 +2,8 @@
 /* What is wrong, one case for each argument: it is said, and does no harm. */
 #include <cmwq.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "check.h"
 
 static struct workqueue_struct *wq;
@@ -121,6 +123,33 @@ static void destroyed(void)
 	CHECK(load(&runs) == 0);
 }
 
+static DECLARE_WORK(first, count_run);
+static DECLARE_WORK(second, count_run);
+static DECLARE_WORK(third, count_run);
+
+/* What was declared may be disabled before it is queued for the first time. */
+static void disabled(void)
+{
+	int status;
+	pid_t child;
+
+	CHECK(!disable_work(&first) && !queue_work(wq, &first));
+	CHECK(enable_work(&first) && queue_work(wq, &first));
+	flush_workqueue(wq);
+	CHECK(load(&runs) == 1);
+	child = fork();
+	if (!child) {
+		/* Here that names a pool that is nowhere. */
+		CHECK(!disable_work(&second) && enable_work(&second) && queue_work(wq, &second));
+		flush_workqueue(wq);
+		CHECK(!cancel_work_sync(&third) && queue_work(wq, &third));
+		flush_workqueue(wq);
+		CHECK(load(&runs) == 3);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static void again(void)
 {
 	struct work_struct work;
@@ -228,6 +257,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "zeroed", zeroed }, { "linked", linked },   { "itself", itself },   { "destroyed", destroyed },
 		{ "again", again },   { "freed", freed },     { "unknown", unknown }, { "on_stack", on_stack },
+		{ "disabled", disabled },
 	};
 
 	CHECK(argc == 2);

@@ -69,6 +69,11 @@ fn queueing_on_a_destroyed_queue() {
 }
 
 #[test]
+fn declared_items_that_are_disabled_first() {
+    check("disabled", "objects", &[]);
+}
+
+#[test]
 fn initialising_a_live_item() {
     check(
         "again",

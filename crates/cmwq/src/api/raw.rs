@@ -417,6 +417,13 @@ pub fn claim(item: &WorkItem) -> bool {
     unstarted::claim(item)
 }
 
+/// Whether no pool of this process has had an item, by its word: who has made it may have disabled
+/// it since, or claimed it and given it up.
+#[must_use]
+pub fn was_never_queued(item: &WorkItem) -> bool {
+    unstarted::names_no_pool(item)
+}
+
 /// KERNEL: `work_pending` — same, in this process: not what the parent of a fork had queued.
 #[must_use]
 pub fn is_pending(item: &WorkItem) -> bool {

@@ -81,6 +81,17 @@ fn change_depth(
     }
 }
 
+/// Whether an item's word names no pool. In a child that was claimed there it names one that is
+/// [nowhere](claiming).
+pub(super) fn names_no_pool(item: &WorkItem) -> bool {
+    let word = item.word();
+    let is_nowhere = |pool| {
+        let has_none = |runtime: &'static Runtime| runtime.pool(pool).is_none();
+        generation::is_child() && Runtime::existing().is_none_or(has_none)
+    };
+    !word.is_queued() && word.last_pool().is_none_or(is_nowhere)
+}
+
 /// Makes the caller the owner of an idle item's PENDING; `false`: somebody else is, or a child has
 /// no thread to make its runtime with.
 pub(super) fn claim(item: &WorkItem) -> bool {
