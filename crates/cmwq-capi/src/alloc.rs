@@ -34,7 +34,13 @@ type Set = fn(Builder) -> Builder;
 /// one is refused and said instead of being undefined.
 const REMEMBERED: usize = 64;
 pub(crate) static DESTROYED: Lock<Destroyed> = Lock::new(VecDeque::new());
-pub(crate) type Destroyed = VecDeque<Workqueue>;
+pub(crate) type Destroyed = VecDeque<Remains>;
+
+/// What is left of a queue, at the address by which C knows it: no other queue has that meanwhile.
+pub(crate) struct Remains {
+    address: usize,
+    wq: Workqueue,
+}
 
 /// Says once of each queue, by its name, what is wrong with its flags. KERNEL: `WARN_ONCE`.
 fn say_once(said: &Once, name: &str, text: impl FnOnce() -> String) {
@@ -88,10 +94,16 @@ fn limit(name: &str, max_active: c_int) -> u32 {
     })
 }
 
+/// The queue at this address, if it was destroyed before and is remembered.
+fn destroyed(address: usize) -> Option<Workqueue> {
+    let destroyed = DESTROYED.lock()?;
+    destroyed.iter().find(|remains| remains.address == address).map(|remains| remains.wq.clone())
+}
+
 /// Has `destroy` take a queue down for the function `here`, and remembers what it leaves.
 ///
 /// # Safety
-/// `wq` must be null, or a queue that was not destroyed.
+/// `wq` must be null, or a queue that was not destroyed, or is one of those destroyed last.
 pub(crate) unsafe fn end(
     here: &str,
     wq: *mut workqueue_struct,
@@ -101,10 +113,17 @@ pub(crate) unsafe fn end(
         return raw::say("a system workqueue is destroyed: it stays".to_owned());
     }
     let Some(raw) = NonNull::new(wq) else { return face::say_null(here, "workqueue") };
-    let remains = destroy(raw.cast());
+    let address = wq.addr();
+    if let Some(wq) = destroyed(address) {
+        // Done, it would take back a handle that is somebody else's, and show much later. A child
+        // that has no queue in the place of its parent's makes none to be told its name.
+        let name = if raw::is_ready(&wq) { wq.name() } else { "?" };
+        return raw::say(format!("workqueue '{name}' is destroyed twice: nothing is done"));
+    }
+    let wq = destroy(raw.cast());
     // One that a handler of a fork destroys stays.
-    let Some(mut destroyed) = DESTROYED.lock() else { return mem::forget(remains) };
-    destroyed.push_back(remains);
+    let Some(mut destroyed) = DESTROYED.lock() else { return mem::forget(wq) };
+    destroyed.push_back(Remains { address, wq });
     let oldest = if destroyed.len() > REMEMBERED { destroyed.pop_front() } else { None };
     drop(destroyed);
     drop(oldest);

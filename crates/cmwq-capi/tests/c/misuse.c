@@ -123,6 +123,24 @@ static void destroyed(void)
 	CHECK(load(&runs) == 0);
 }
 
+static void twice(void)
+{
+	struct workqueue_struct *gone = alloc_workqueue("gone", WQ_UNBOUND, 0), *simple = cmwq_create("simple");
+	struct workqueue_struct *other;
+
+	destroy_workqueue(gone);
+	destroy_workqueue(gone);
+	cmwq_destroy(gone);
+	cmwq_destroy(simple);
+	cmwq_destroy(simple);
+	/* None of what is remembered of them goes twice. */
+	for (int i = 0; i < 100; i++) {
+		other = cmwq_create("other");
+		CHECK(other && cmwq_queue(other, free, malloc(1)) == 0);
+		cmwq_destroy(other);
+	}
+}
+
 static DECLARE_WORK(first, count_run);
 static DECLARE_WORK(second, count_run);
 static DECLARE_WORK(third, count_run);
@@ -257,7 +275,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "zeroed", zeroed }, { "linked", linked },   { "itself", itself },   { "destroyed", destroyed },
 		{ "again", again },   { "freed", freed },     { "unknown", unknown }, { "on_stack", on_stack },
-		{ "disabled", disabled },
+		{ "twice", twice },   { "disabled", disabled },
 	};
 
 	CHECK(argc == 2);

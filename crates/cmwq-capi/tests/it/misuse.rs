@@ -69,6 +69,12 @@ fn queueing_on_a_destroyed_queue() {
 }
 
 #[test]
+fn destroying_a_queue_twice() {
+    let line = |name| format!("workqueue '{name}' is destroyed twice: nothing is done");
+    check("twice", "", &[&line("gone"), &line("gone"), &line("simple")]);
+}
+
+#[test]
 fn declared_items_that_are_disabled_first() {
     check("disabled", "objects", &[]);
 }
