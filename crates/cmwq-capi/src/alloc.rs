@@ -6,7 +6,7 @@ use std::mem;
 use std::ptr::{self, NonNull};
 
 use cmwq::raw;
-use cmwq::{Builder, Workqueue};
+use cmwq::{Builder, ErrorKind, Workqueue};
 
 use crate::fork::Lock;
 use crate::handle::{Queue, workqueue_struct};
@@ -15,7 +15,7 @@ use crate::queueing::c_functions;
 use crate::{cpu, face, system};
 
 const BH: c_uint = 1 << 0;
-const UNBOUND: c_uint = 1 << 1;
+pub(crate) const UNBOUND: c_uint = 1 << 1;
 const FREEZABLE: c_uint = 1 << 2;
 const MEM_RECLAIM: c_uint = 1 << 3;
 const HIGHPRI: c_uint = 1 << 4;
@@ -23,7 +23,7 @@ const CPU_INTENSIVE: c_uint = 1 << 5;
 const SYSFS: c_uint = 1 << 6;
 const POWER_EFFICIENT: c_uint = 1 << 7;
 const PERCPU: c_uint = 1 << 8;
-const ORDERED: c_uint = 1 << 17;
+pub(crate) const ORDERED: c_uint = 1 << 17;
 const LEGACY: c_uint = 1 << 18;
 pub(crate) const MANAGED: c_uint = 1 << 24;
 
@@ -94,6 +94,26 @@ fn limit(name: &str, max_active: c_int) -> u32 {
     })
 }
 
+/// Makes a queue. An error: why it was not made, as a number, which is said, too.
+pub(crate) fn make(
+    name: &str,
+    flags: c_uint,
+    max_active: c_int,
+) -> Result<*mut workqueue_struct, c_int> {
+    let name = if name.is_empty() { "unnamed" } else { name };
+    match describe(name, flags, limit(name, max_active)).build() {
+        Ok(wq) => Ok(raw::into_raw(wq).as_ptr().cast()),
+        Err(error) => {
+            raw::say(format!("workqueue '{name}' (flags {flags:#x}) was not made: {error}"));
+            Err(match error.kind() {
+                ErrorKind::ThreadCreation => -libc::ENOMEM,
+                ErrorKind::Unavailable => -libc::ESHUTDOWN,
+                _ => -libc::EINVAL,
+            })
+        }
+    }
+}
+
 /// The queue at this address, if it was destroyed before and is remembered.
 fn destroyed(address: usize) -> Option<Workqueue> {
     let destroyed = DESTROYED.lock()?;
@@ -137,15 +157,7 @@ c_functions! {
     ) -> *mut workqueue_struct {
         // SAFETY: passed on to the caller: it is a string.
         let Some(name) = (unsafe { face::string(HERE, name) }) else { return ptr::null_mut() };
-        let name = if name.is_empty() { "unnamed" } else { &*name };
-        let limit = limit(name, max_active);
-        match describe(name, flags, limit).build() {
-            Ok(wq) => raw::into_raw(wq).as_ptr().cast(),
-            Err(error) => {
-                raw::say(format!("workqueue '{name}' (flags {flags:#x}) was not made: {error}"));
-                ptr::null_mut()
-            }
-        }
+        make(&name, flags, max_active).unwrap_or(ptr::null_mut())
     }
 
     /// Drains a queue and takes it down. Timers of delayed items must be cancelled before.

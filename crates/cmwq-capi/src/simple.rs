@@ -1,14 +1,14 @@
 //! Functions with an argument, for programs that know nothing of the kernel's items.
 
 use std::collections::VecDeque;
-use std::ffi::{c_char, c_int, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr;
 use std::time::Duration;
 
 use cmwq::raw::{self, Func, IndexedFunc, system};
 use cmwq::{JoinHandle, Workqueue};
 
-use crate::alloc::{self, MANAGED, cmwq_alloc_workqueue};
+use crate::alloc::{self, MANAGED, ORDERED, UNBOUND};
 use crate::face;
 use crate::handle::{self, NoQueue, Queue, workqueue_struct};
 use crate::queueing::c_functions;
@@ -89,8 +89,54 @@ fn errno<T>(result: Result<T, c_int>) -> c_int {
     result.err().unwrap_or(0)
 }
 
+/// As C has it where there is no room for a number: null, and the number in `errno`.
+fn or_null<T>(result: Result<*mut T, c_int>) -> *mut T {
+    result.unwrap_or_else(|answer| {
+        // SAFETY: the calling thread's own.
+        unsafe { *libc::__errno_location() = -answer };
+        ptr::null_mut()
+    })
+}
+
 fn pointer(started: Result<Job, c_int>) -> *mut Job {
-    started.map_or(ptr::null_mut(), |job| Box::into_raw(Box::new(job)))
+    or_null(started.map(|job| Box::into_raw(Box::new(job))))
+}
+
+/// A queue for the function `here`, or null.
+///
+/// # Safety
+/// `name` must be null or a string.
+unsafe fn create(
+    here: &str,
+    name: *const c_char,
+    flags: c_uint,
+    max_active: c_int,
+) -> *mut workqueue_struct {
+    if !face::is_there(here, name, "name") {
+        return or_null(Err(-libc::EINVAL));
+    }
+    // SAFETY: passed on to the caller; it is not null.
+    let name = unsafe { face::string(here, name) }.unwrap_or_default();
+    or_null(alloc::make(&name, flags, max_active))
+}
+
+/// Whether the function `here` is called by the job's own function, which would wait for itself.
+/// That is said; the job is to be let go of, since nobody else will.
+fn waits_for_itself(here: &str, job: &Job) -> bool {
+    let is_itself = raw::is_inside_of(&job.0);
+    if is_itself {
+        let func = raw::function_name(raw::current_func());
+        raw::say(format!(
+            "{here}: a job is waited for from inside its own function ({func}), which would wait \
+             for itself for ever; the job is let go of, and the call returns without waiting"
+        ));
+    }
+    is_itself
+}
+
+/// What became of a job.
+fn outcome<E>(joined: Result<(), E>) -> c_int {
+    joined.map_or(-libc::ECANCELED, |()| 0)
 }
 
 /// The job that a function is given, which is then nobody's. `None`: a null, which is said.
@@ -138,11 +184,20 @@ fn wait(handle: Option<JoinHandle<()>>, answer: c_int) -> c_int {
 c_functions! {
     /// A managed queue, or null, which is said.
     fn cmwq_create(name: *const c_char) -> *mut workqueue_struct {
-        if !face::is_there(HERE, name, "name") {
-            return ptr::null_mut();
-        }
         // SAFETY: passed on to the caller.
-        unsafe { cmwq_alloc_workqueue(name, MANAGED, 0) }
+        unsafe { create(HERE, name, MANAGED, 0) }
+    }
+
+    /// As `cmwq_create`, with at most `max_active` items at once.
+    fn cmwq_create_limited(name: *const c_char, max_active: c_int) -> *mut workqueue_struct {
+        // SAFETY: passed on to the caller.
+        unsafe { create(HERE, name, MANAGED, max_active) }
+    }
+
+    /// A queue that does one item at a time, in order; or null, which is said.
+    fn cmwq_create_ordered(name: *const c_char) -> *mut workqueue_struct {
+        // SAFETY: passed on to the caller.
+        unsafe { create(HERE, name, UNBOUND | ORDERED, 1) }
     }
 
     /// Waits for all items and ends the queue, behind the delays that are not over.
@@ -190,18 +245,49 @@ c_functions! {
         pointer(unsafe { start(HERE, wq, func, arg, delay_ms) })
     }
 
-    /// Waits for a job and lets go of it: 0, or `-ECANCELED`: its queue went before.
+    /// Waits for a job and lets go of it: 0, or `-ECANCELED`: its queue went before; or `-EDEADLK`:
+    /// it is the job itself that waits.
     fn cmwq_job_wait(job: *mut Job) -> c_int {
         // SAFETY: passed on to the caller.
-        let Some(Job(handle)) = (unsafe { take(HERE, job) }) else { return -libc::EINVAL };
-        handle.join().map_or(-libc::ECANCELED, |()| 0)
+        let Some(job) = (unsafe { take(HERE, job) }) else { return -libc::EINVAL };
+        if waits_for_itself(HERE, &job) {
+            return -libc::EDEADLK;
+        }
+        outcome(job.0.join())
     }
 
-    /// Takes a job back: 0; or `-EALREADY`, when its function has returned.
+    /// As `cmwq_job_wait`, for so long; `-ETIMEDOUT`: it is not done, and the job is still the
+    /// caller's.
+    fn cmwq_job_wait_for(job: *mut Job, timeout_ms: c_ulong) -> c_int {
+        if !face::is_there(HERE, job, "job") {
+            return -libc::EINVAL;
+        }
+        // SAFETY: not null, and passed on to the caller.
+        let mut place = unsafe { Box::from_raw(job) };
+        if waits_for_itself(HERE, &place) {
+            return -libc::EDEADLK;
+        }
+        let Job(handle) = *place;
+        match handle.join_timeout(Duration::from_millis(timeout_ms)) {
+            Ok(joined) => outcome(joined),
+            Err(handle) => {
+                *place = Job(handle);
+                // The caller has its address.
+                let _ = Box::into_raw(place);
+                -libc::ETIMEDOUT
+            }
+        }
+    }
+
+    /// Takes a job back: 0; or `-EALREADY`, when its function has returned; or `-EDEADLK`: it is
+    /// the job itself that asks.
     fn cmwq_job_cancel(job: *mut Job) -> c_int {
         // SAFETY: passed on to the caller.
-        let Some(Job(handle)) = (unsafe { take(HERE, job) }) else { return -libc::EINVAL };
-        match handle.cancel_sync() {
+        let Some(job) = (unsafe { take(HERE, job) }) else { return -libc::EINVAL };
+        if waits_for_itself(HERE, &job) {
+            return -libc::EDEADLK;
+        }
+        match job.0.cancel_sync() {
             None | Some(Err(_)) => 0,
             Some(Ok(())) => -libc::EALREADY,
         }

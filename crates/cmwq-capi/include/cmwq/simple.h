@@ -25,18 +25,29 @@ typedef void (*cmwq_func_t)(void *arg);
 
 /*
  * A queue whose items run at once, as many as there are CPUs; another starts as soon as one blocks. Of the name 31 bytes are
- * kept. Null if it cannot be made; the reason is logged on standard error.
+ * kept. Null if it cannot be made; the reason is logged on standard error and in errno: EINVAL, ENOMEM (no thread is available)
+ * or ESHUTDOWN.
  */
 struct workqueue_struct *cmwq_create(const char *name);
 
 /*
+ * The same, with at most `max_active` items at once that have begun and not ended, blocked ones included: for what takes no
+ * more, such as connections. From 1 to 2048; what is more is 2048, what is negative 1, and logged; 0 is 1024, as above. Where
+ * there are several NUMA nodes each has a part of the limit, and at least 8, or all of it if that is less.
+ */
+struct workqueue_struct *cmwq_create_limited(const char *name, int max_active);
+
+/* The same, with one item at a time, in the order of queueing: what only its items touch needs no lock. */
+struct workqueue_struct *cmwq_create_ordered(const char *name);
+
+/*
  * Waits for all items, and for what they queue, and ends the queue. From now on it takes nothing that is delayed, and other
- * things only from functions on it: everybody else is told -ESHUTDOWN, also, if cmwq_create() made it, threads that are
- * queueing there just now.
+ * things only from functions on it: everybody else is told -ESHUTDOWN, also, if cmwq_create() or cmwq_create_limited() made
+ * it, threads that are queueing there just now.
  * Delayed items that it has already are not waited for: the queue ends when they have been done. So what they are given must
  * outlive this call; a delayed item that may have to be taken back is one of cmwq_start_delayed(), which cmwq_job_cancel()
  * takes. From a function on the same queue it does not wait. The pointer is good for such answers until 64 other queues have
- * been destroyed.
+ * been destroyed; until then a second call is logged, and does nothing.
  */
 void cmwq_destroy(struct workqueue_struct *wq);
 
@@ -61,25 +72,32 @@ int cmwq_queue(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 int cmwq_queue_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
 
 /*
- * The same, with something to wait for: null where cmwq_queue() has an error. Each job is given, once, to cmwq_job_wait(),
- * cmwq_job_cancel() or cmwq_job_forget(), and is not the caller's any more.
+ * The same, with something to wait for: null where cmwq_queue() has an error, which is then in errno, as a positive number.
+ * Each job is given, once, to cmwq_job_wait(), cmwq_job_cancel() or cmwq_job_forget(), and is not the caller's any more.
  */
 struct cmwq_job *cmwq_start(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 struct cmwq_job *cmwq_start_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
 
-/* Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue took nothing or the library was shut down. */
+/*
+ * Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue took nothing or the library was
+ * shut down. Called by that function itself, it would wait for ever: -EDEADLK, at once, which is logged; the job is not the
+ * caller's any more.
+ */
 int cmwq_job_wait(struct cmwq_job *job);
+
+/* The same, for at most so many milliseconds; 0 only looks. -ETIMEDOUT: not yet, and the job stays the caller's. */
+int cmwq_job_wait_for(struct cmwq_job *job, unsigned long timeout_ms);
 
 /*
  * Cancels it: 0, at once, the function was not and will not be called. -EALREADY: it was called; this has waited until it
- * returned.
+ * returned. -EDEADLK as for cmwq_job_wait().
  */
 int cmwq_job_cancel(struct cmwq_job *job);
 
 /* The function is called as if there were no job. */
 void cmwq_job_forget(struct cmwq_job *job);
 
-/* Whether the function has returned; the job stays the caller's. */
+/* Whether the function has returned, or will not be called (-ECANCELED). The job stays the caller's. */
 bool cmwq_job_is_done(const struct cmwq_job *job);
 
 /*

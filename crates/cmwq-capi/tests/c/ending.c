@@ -180,13 +180,15 @@ static void jobs(struct workqueue_struct *wq)
 	if (job) {
 		CHECK(cmwq_job_wait(job) == 0);
 		job = cmwq_start(wq, count_call, NULL);
+		CHECK(cmwq_job_wait_for(job, 60000) == 0);
+		job = cmwq_start(wq, count_call, NULL);
 		AWAIT(cmwq_job_is_done(job));
 		CHECK(cmwq_job_cancel(job) == -EALREADY);
 		cmwq_job_forget(cmwq_start(wq, count_call, NULL));
 		cmwq_flush(wq);
 	}
 	job = cmwq_start_delayed(wq, count_call, NULL, 1000000);
-	CHECK((job != NULL) == (when == OPEN));
+	CHECK(job ? when == OPEN : when != OPEN && errno == ESHUTDOWN);
 	if (job)
 		CHECK(cmwq_job_cancel(job) == 0);
 }
@@ -247,6 +249,12 @@ static void process(void)
 	destroy_workqueue(made);
 	made = cmwq_create("made");
 	CHECK((made != NULL) == (when == OPEN));
+	cmwq_destroy(made);
+	made = cmwq_create_limited("made", 2);
+	CHECK(made ? when == OPEN : when != OPEN && errno == ESHUTDOWN);
+	cmwq_destroy(made);
+	made = cmwq_create_ordered("made");
+	CHECK(made ? when == OPEN : when != OPEN && errno == ESHUTDOWN);
 	cmwq_destroy(made);
 	CHECK(cmwq_devm_add_action(&device, count_call, NULL) == 0);
 	CHECK(cmwq_devres_release_all(&device) == 1);

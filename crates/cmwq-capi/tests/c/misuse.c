@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What is wrong, one case for each argument: it is said, and does no harm. */
 #include <cmwq.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@ void count_run(struct work_struct *work);
 void wait_at_gate(struct work_struct *work);
 void flush_itself(struct work_struct *work);
 void free_itself(struct work_struct *work);
+void wait_for_itself(void *arg);
 
 void count_run(struct work_struct *work)
 {
@@ -138,6 +140,36 @@ static void twice(void)
 		other = cmwq_create("other");
 		CHECK(other && cmwq_queue(other, free, malloc(1)) == 0);
 		cmwq_destroy(other);
+	}
+}
+
+struct own_job {
+	struct cmwq_job *job;
+	char how;
+	int answer;
+};
+
+void wait_for_itself(void *arg)
+{
+	struct own_job *own = arg;
+
+	AWAIT(__atomic_load_n(&own->job, __ATOMIC_ACQUIRE));
+	if (own->how == 'w')
+		own->answer = cmwq_job_wait(own->job);
+	else if (own->how == 't')
+		own->answer = cmwq_job_wait_for(own->job, 60000);
+	else
+		own->answer = cmwq_job_cancel(own->job);
+}
+
+static void job(void)
+{
+	for (const char *how = "wtc"; *how; how++) {
+		struct own_job own = { .how = *how };
+
+		__atomic_store_n(&own.job, cmwq_start(wq, wait_for_itself, &own), __ATOMIC_RELEASE);
+		cmwq_flush(wq);
+		CHECK(own.answer == -EDEADLK);
 	}
 }
 
@@ -275,7 +307,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "zeroed", zeroed }, { "linked", linked },   { "itself", itself },   { "destroyed", destroyed },
 		{ "again", again },   { "freed", freed },     { "unknown", unknown }, { "on_stack", on_stack },
-		{ "twice", twice },   { "disabled", disabled },
+		{ "twice", twice },   { "job", job },         { "disabled", disabled },
 	};
 
 	CHECK(argc == 2);

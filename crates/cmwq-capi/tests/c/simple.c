@@ -142,11 +142,72 @@ static void count_cpus(void *arg)
 	nr[1] = cpus();
 }
 
+static int turn;
+
+static void take_turn(void *arg)
+{
+	CHECK(*(int *)arg == turn);
+	rest(NULL);
+	turn++;
+}
+
+/* One at a time, in order. */
+static void ordered(void)
+{
+	struct workqueue_struct *queue = cmwq_create_ordered("ordered");
+	int numbers[50], i;
+
+	CHECK(queue);
+	for (i = 0; i < 50; i++) {
+		numbers[i] = i;
+		CHECK(cmwq_queue(queue, take_turn, &numbers[i]) == 0);
+	}
+	cmwq_destroy(queue);
+	CHECK(turn == 50 && cmwq_queue(queue, rest, NULL) == -ESHUTDOWN);
+}
+
+static int nr_at_once, most_at_once;
+
+static void count_at_once(void *arg)
+{
+	int now = __atomic_add_fetch(&nr_at_once, 1, __ATOMIC_ACQ_REL), most = load(&most_at_once);
+
+	(void)arg;
+	while (now > most && !__atomic_compare_exchange_n(&most_at_once, &most, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		;
+	usleep(5000);
+	__atomic_sub_fetch(&nr_at_once, 1, __ATOMIC_ACQ_REL);
+}
+
+static void limited(void)
+{
+	struct workqueue_struct *queue = cmwq_create_limited("limited", 2);
+	int i;
+
+	CHECK(queue);
+	for (i = 0; i < 40; i++)
+		CHECK(cmwq_queue(queue, count_at_once, NULL) == 0);
+	cmwq_destroy(queue);
+	/* On each of four NUMA nodes. */
+	CHECK(load(&most_at_once) >= 1 && load(&most_at_once) <= 8);
+}
+
+/* There is no other room for a number. */
+static void check_errno(void)
+{
+	errno = 0;
+	CHECK(!cmwq_create(NULL) && errno == EINVAL);
+	errno = 0;
+	CHECK(!cmwq_start(wq, NULL, NULL) && errno == EINVAL);
+	errno = 0;
+	CHECK(!cmwq_start_delayed(NULL, NULL, NULL, 1) && errno == EINVAL);
+}
+
 int main(void)
 {
 	static size_t squares[5000];
 	struct cmwq_job *jobs[10], *job;
-	int one = 1, ten = 10, nr_cpus[2];
+	int one = 1, ten = 10, none = 0, nr_cpus[2];
 	size_t i;
 
 	alarm(300);
@@ -179,6 +240,14 @@ int main(void)
 	CHECK((job = cmwq_start_delayed(wq, add, &one, 1000000)) && !cmwq_job_is_done(job));
 	CHECK(cmwq_job_cancel(job) == 0 && sum == 201);
 	CHECK((job = cmwq_start_delayed(NULL, add, &one, 1)) && cmwq_job_wait(job) == 0 && sum == 202);
+	/* Not in time: the job is still ours. */
+	CHECK((job = cmwq_start_delayed(wq, add, &one, 1000000)) && cmwq_job_wait_for(job, 0) == -ETIMEDOUT);
+	CHECK(cmwq_job_wait_for(job, 1) == -ETIMEDOUT && cmwq_job_cancel(job) == 0);
+	CHECK((job = cmwq_start(wq, add, &none)) && cmwq_job_wait_for(job, (unsigned long)-1) == 0);
+	CHECK(cmwq_job_wait_for(NULL, 0) == -EINVAL);
+	check_errno();
+	ordered();
+	limited();
 	CHECK((job = cmwq_start(wq, add, &one)));
 	cmwq_job_forget(job);
 	cmwq_flush(wq);
@@ -203,7 +272,8 @@ int main(void)
 	CHECK(cmwq_queue(wq, chain, NULL) == 0);
 	cmwq_destroy(wq);
 	CHECK(left == 0);
-	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL);
+	errno = 0;
+	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL && errno == ESHUTDOWN);
 	CHECK(cmwq_queue_delayed(wq, add, &one, 1) == -ESHUTDOWN);
 	/* What was delayed before is done all the same. */
 	for (;;) {

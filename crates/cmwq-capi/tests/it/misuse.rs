@@ -75,6 +75,19 @@ fn destroying_a_queue_twice() {
 }
 
 #[test]
+fn a_job_that_waits_for_itself() {
+    let line = |function| {
+        format!(
+            "{function}: a job is waited for from inside its own function (wait_for_itself), which \
+             would wait for itself for ever; the job is let go of, and the call returns without \
+             waiting"
+        )
+    };
+    let lines = ["cmwq_job_wait", "cmwq_job_wait_for", "cmwq_job_cancel"].map(line);
+    check("job", "", &lines.each_ref().map(String::as_str));
+}
+
+#[test]
 fn declared_items_that_are_disabled_first() {
     check("disabled", "objects", &[]);
 }

@@ -25,7 +25,9 @@ mod timers;
 mod unstarted;
 
 pub use crate::api::system::fallible as system;
-pub use call::{Func, IndexedFunc, queue_call, queue_call_delayed, queue_indexed_call};
+pub use call::{
+    Func, IndexedFunc, is_inside_of, queue_call, queue_call_delayed, queue_indexed_call,
+};
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 pub(crate) use find::find_in;
 pub use find::{Whereabouts, find};

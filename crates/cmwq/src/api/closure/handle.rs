@@ -270,6 +270,15 @@ impl<T> JoinHandle<T> {
         AbortOnDrop::new(self)
     }
 
+    /// Whether the calling thread runs this closure, which would wait for itself if it joined.
+    pub(crate) fn is_running_here(&self) -> bool {
+        self.closure.is_some_and(|closure| {
+            // SAFETY: this handle's, which keeps it, and the item is the first of its members.
+            let item = unsafe { closure.whole.cast::<WorkItem>().as_ref() };
+            current::is_running(item)
+        })
+    }
+
     #[inline]
     fn state_of(&self, closure: Parts) -> &State {
         // SAFETY: this handle's, which keeps it.

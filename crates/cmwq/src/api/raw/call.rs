@@ -89,6 +89,12 @@ pub unsafe fn queue_call_delayed(
     unsafe { queue_later(wq, Argument(arg).given_to(func), func as *const (), delay) }
 }
 
+/// Whether the caller is the call itself, which would wait for its own end.
+#[must_use]
+pub fn is_inside_of<T>(call: &JoinHandle<T>) -> bool {
+    call.is_running_here()
+}
+
 /// # Safety
 /// `way` must be that of `F`, and of no other closure.
 unsafe fn queue<F>(wq: &Workqueue, call: F, func: *const (), way: Way) -> Option<JoinHandle<()>>
