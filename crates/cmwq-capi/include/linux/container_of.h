@@ -6,8 +6,20 @@
 #include <stddef.h>
 
 #ifndef container_of
-#define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(void *)(ptr) - offsetof(type, member)))
+#ifdef __cplusplus
+#define CMWQ_IS_TO_MEMBER(ptr, type, member) 0
+#else
+/* 0; it does not compile if `ptr` leads to something else than such a member, but for void. */
+#define CMWQ_IS_TO_MEMBER(ptr, type, member)                                                                 \
+	(0 * __extension__ sizeof(char[__builtin_types_compatible_p(__typeof__(*(ptr)),                      \
+								    __typeof__(((type *)0)->member)) ||      \
+						       __builtin_types_compatible_p(__typeof__(*(ptr)), void) \
+					       ? 1                                                           \
+					       : -1]))
+#endif
+#define container_of(ptr, type, member)                                  \
+	((type *)(void *)((char *)(void *)(ptr) - offsetof(type, member) - \
+			  CMWQ_IS_TO_MEMBER(ptr, type, member)))
 #endif
 
 /* The same, and the object is const where the member is. */

@@ -139,6 +139,32 @@ pub(crate) fn said_of(name: &str, text: &str, flags: &[&str]) -> Option<(bool, S
     Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
+/// From a member, or from what says nothing of what it leads to; in C another pointer is refused.
+#[test]
+fn container_of_is_for_pointers_to_the_member() {
+    const TYPES: &str = "#include <linux/container_of.h>\nstruct part { int number; };\n\
+                         struct whole { long before; struct part part; };\n";
+    let holder = |pointer: &str| {
+        format!(
+            "{TYPES}struct whole *f({pointer});\nstruct whole *f({pointer})\n\
+             {{ return container_of(at, struct whole, part); }}\n"
+        )
+    };
+    for (index, pointer) in
+        ["struct part *at", "const struct part *at", "void *at", "const void *at"]
+            .iter()
+            .enumerate()
+    {
+        check(&format!("container_of_{index}"), &holder(pointer), &["-Wpedantic"]);
+    }
+    for pointer in ["long *at", "struct whole *at", "struct part **at"] {
+        let Some((is_taken, said)) = said_of("container_of_other", &holder(pointer), &[]) else {
+            return;
+        };
+        assert!(!is_taken && said.contains("IS_TO_MEMBER"), "{pointer}: {said}");
+    }
+}
+
 /// The compiler says it where a queue of everybody's is flushed, for the same ones as the kernel's.
 #[test]
 fn flushing_a_system_queue_is_warned_of() {
