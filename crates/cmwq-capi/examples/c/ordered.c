@@ -35,19 +35,20 @@ static void apply(struct work_struct *work)
 int main(void)
 {
 	struct workqueue_struct *wq = alloc_ordered_workqueue("%s", 0, "ledger");
+	int queued;
 
 	if (!wq)
 		return 1;
-	for (int i = 0; i < STEPS; i++) {
+	for (queued = 0; queued < STEPS; queued++) {
 		struct step *step = malloc(sizeof(*step));
 
 		if (!step)
-			return 1;
-		step->number = i;
+			break;
+		step->number = queued;
 		INIT_WORK(&step->work, apply);
-		queue_work_on(i % 2 ? 0 : WORK_CPU_UNBOUND, wq, &step->work);
+		queue_work_on(queued % 2 ? 0 : WORK_CPU_UNBOUND, wq, &step->work);
 	}
-	/* Runs what is queued. */
+	/* Runs what is queued, also where memory was not enough for all. */
 	destroy_workqueue(wq);
-	return 0;
+	return queued == STEPS ? 0 : 1;
 }

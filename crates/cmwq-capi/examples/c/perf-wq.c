@@ -170,8 +170,9 @@ static void cycle(struct work_struct *work)
 
 static void parse_kind(char *text)
 {
-	char *value = strchr(text, '='), end;
+	char *value = strchr(text, '=');
 	struct kind *kind = NULL;
+	int fields, count_end = 0, end = 0;
 
 	if (!value)
 		die("not KIND=COUNT", text);
@@ -181,14 +182,11 @@ static void parse_kind(char *text)
 			kind = &kinds[i];
 	if (!kind)
 		die("no such kind", text);
-	switch (sscanf(value, "%ld:%ld/%ld/%ld%c", &kind->count, &kind->burn_us, &kind->sleep_ms, &kind->resched_ms,
-		       &end)) {
-	case 1:
-	case 4:
-		break;
-	default:
+	fields = sscanf(value, "%ld%n:%ld/%ld/%ld%n", &kind->count, &count_end, &kind->burn_us, &kind->sleep_ms,
+			&kind->resched_ms, &end);
+	/* All of it, with nothing behind. */
+	if (!(fields == 1 && !value[count_end]) && !(fields == 4 && !value[end]))
 		die("not COUNT or COUNT:BURN/SLEEP/RESCHED", value);
-	}
 	if (kind->count < 0 || kind->burn_us < 0 || kind->sleep_ms < 0 || kind->resched_ms < 0 ||
 	    kind->count > 1000000 || kind->burn_us > 60000000 || kind->sleep_ms > 60000 || kind->resched_ms > 60000)
 		die("out of range", value);
@@ -202,6 +200,18 @@ static double parse_number(const char *text, double max)
 	if (end == text || *end || !(value >= 0) || value > max)
 		die("not a number in range", text);
 	return value;
+}
+
+static unsigned long long parse_seed(const char *text)
+{
+	char *end;
+	unsigned long long seed;
+
+	errno = 0;
+	seed = strtoull(text, &end, 0);
+	if (*text < '0' || *text > '9' || *end || errno)
+		die("not a seed", text);
+	return seed;
 }
 
 static unsigned int flags_of(const char *queue)
@@ -283,7 +293,7 @@ int main(int argc, char **argv)
 			seconds = parse_number(optarg, 1e6);
 			break;
 		case 's':
-			seed = strtoull(optarg, NULL, 0);
+			seed = parse_seed(optarg);
 			break;
 		case 'q':
 			queue = optarg;

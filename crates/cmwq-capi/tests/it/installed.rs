@@ -338,8 +338,12 @@ fn example_perf_wq() {
         }
         let output = run(command().arg("-h"));
         assert!(output.status.success() && output.stdout.starts_with(b"usage: perf-wq"));
-        for wrong in [&["-q", "none"][..], &["-w", "short"], &["-t", "x"], &["-z"], &["more"]] {
-            let output = run(command().args(wrong));
+        let parts =
+            ["short", "short=5x", "short=10:", "short=10:50", "short=10:50/1/10x", "short="];
+        let wrong = [["-q", "none"], ["-t", "x"], ["-s", "abc"], ["-s", "-1"], ["-s", "7x"]];
+        let wrong = wrong.into_iter().chain(parts.map(|part| ["-w", part]));
+        for wrong in wrong.map(Vec::from).chain([vec!["-z"], vec!["more"]]) {
+            let output = run(command().args(&wrong));
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.code() == Some(2) && said.contains("usage:"), "{wrong:?} {said}");
         }
