@@ -81,8 +81,8 @@ void cmwq_blocking_end(void);
 
 /*
  * Makes the program say when grace periods of rcu_work are over: `call_rcu` calls func(head) when one is, `rcu_barrier`
- * waits for all such calls. Those of liburcu fit as they are, by a cast. Before the first queue_rcu_work(): 0, or
- * -EBUSY. Sections of the <linux/rcupdate.h> beside this file are waited for besides.
+ * waits for all such calls. Those of liburcu fit as they are, by a cast. Once, before the first queue_rcu_work(): 0; -EBUSY,
+ * or -EINVAL for a null function, which are said. Sections of the <linux/rcupdate.h> beside this file are waited for besides.
  */
 int cmwq_set_rcu(void (*call_rcu)(struct CMWQ_RCU_HEAD *head, void (*func)(struct CMWQ_RCU_HEAD *head)),
 		 void (*rcu_barrier)(void));
@@ -106,7 +106,8 @@ int cmwq_param_get(const char *name, char *buf, size_t size);
  * Lets what is queued finish, and all threads of the library leave: 0, or -EBUSY if something is not finished after
  * `timeout_ms` (0: now), or at once on a thread of the library: in a work function, or a hook. Nothing can be queued from
  * the call on, and timers are disarmed; functions of call_rcu() are called by whoever ends the last section. It may be
- * called again. A program need not call it before it ends; before the library is first used it does nothing.
+ * called again. A program need not call it before it ends; before the library is first used it does nothing. It is for main(),
+ * not for a part of a program that goes: the queues of all of the process are closed, for good.
  */
 int cmwq_shutdown(unsigned int timeout_ms);
 
