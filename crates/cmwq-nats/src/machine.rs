@@ -30,7 +30,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::api::{self, Question};
+use crate::api::{self, Question, Stored};
 use crate::dead::Verdict;
 use crate::error::{Error, ErrorKind};
 use crate::item::Item;
@@ -380,11 +380,12 @@ impl Machine {
         let (id, sequence, attempt) = (item.id(), item.sequence(), item.attempt());
         let verdict = Verdict { id, sequence, attempt, reason };
         match queue.store(verdict.letter(subject, item.payload(), most)) {
-            Ok(_) => {
+            Ok(Stored::Here) => {
                 count(&self.counts.dead);
                 self.say(item, "+ACK".to_owned());
             }
-            Err(_) => self.retry(item),
+            // What has this subject may be the letter of another item with the key.
+            Ok(Stored::Occupied | Stored::Full) | Err(_) => self.retry(item),
         }
     }
 }

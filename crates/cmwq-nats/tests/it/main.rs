@@ -13,6 +13,7 @@ mod forking;
 mod giving_up;
 mod keys;
 mod large;
+mod letters;
 mod limits;
 mod restarting;
 mod settings;

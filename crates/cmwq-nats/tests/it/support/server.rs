@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use cmwq_nats::Broker;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 
 use super::eventually;
 
@@ -118,6 +120,27 @@ impl Server {
 
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// What the broker's interface answers to a request, as to an operator's tools.
+    pub(crate) fn api(&self, path: &str, request: &Value) -> Value {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let answer = runtime.block_on(async {
+            let client = async_nats::connect(self.address()).await.unwrap();
+            let payload = request.to_string().into();
+            client.request(format!("$JS.API.{path}"), payload).await.unwrap()
+        });
+        let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
+        assert!(answer.get("error").is_none(), "{path}: {answer}");
+        answer
+    }
+
+    /// Changes what a stream is told, as an operator does.
+    pub(crate) fn configure(&self, stream: &str, name: &str, value: Value) {
+        let info = self.api(&format!("STREAM.INFO.{stream}"), &json!({}));
+        let mut config = info["config"].clone();
+        config[name] = value;
+        self.api(&format!("STREAM.UPDATE.{stream}"), &config);
     }
 
     pub(crate) fn connect(&self) -> Broker {
