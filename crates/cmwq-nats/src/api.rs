@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use async_nats::client::{Request, RequestErrorKind};
+use async_nats::client::{Request, RequestError, RequestErrorKind};
 use async_nats::{Client, HeaderMap, Message, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::broker::connected;
 use crate::error::{Error, ErrorKind};
 
-/// How long one try may take before it is repeated.
+/// How long one try may take before it is repeated, and the only one at least.
 const TRY: Duration = Duration::from_secs(2);
 /// Between tries that fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -159,6 +159,10 @@ pub(crate) async fn message_from(
 }
 
 /// `read` makes an answer, or says why it is none.
+///
+/// Nothing is sent without a connection, nor when `patience` is over: the client would keep it, and
+/// send it as soon as there is a connection again, when the caller may have been told long ago that
+/// it failed. The first try has [`TRY`] for its answer, whatever is left of `patience`.
 async fn insist<T>(
     client: &Client,
     what: &str,
@@ -166,20 +170,30 @@ async fn insist<T>(
     patience: Duration,
     read: impl Fn(Message) -> Result<T, String>,
 ) -> Result<T, Error> {
+    let begun = Instant::now();
     // `None`: never, as with `Duration::MAX`.
-    let deadline = Instant::now().checked_add(patience);
+    let deadline = begun.checked_add(patience);
+    // What came of the last try. `None`: nothing was sent.
+    let mut tried = None;
     loop {
-        let request = Request::new().payload(question.payload.clone().into()).timeout(Some(TRY));
-        let request = match question.headers.is_empty() {
-            true => request,
-            false => request.headers(question.headers.clone()),
+        let is_connected = match deadline {
+            Some(deadline) => timeout_at(deadline, connected(client)).await.is_ok(),
+            None => {
+                connected(client).await;
+                true
+            }
         };
-        let trouble = match client.send_request(question.subject.clone(), request).await {
-            Ok(answer) => match read(answer) {
+        if !is_connected {
+            return Err(in_vain(what, patience, tried));
+        }
+        let end = Instant::now() + TRY;
+        let end = deadline.map_or(end, |deadline| end.min(deadline.max(begun + TRY)));
+        let trouble = match timeout_at(end, send(client, &question)).await {
+            Ok(Ok(answer)) => match read(answer) {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) => trouble,
             },
-            Err(error) if error.kind() == RequestErrorKind::MaxPayloadExceeded => {
+            Ok(Err(error)) if error.kind() == RequestErrorKind::MaxPayloadExceeded => {
                 let text = format!(
                     "could not {what}: {} bytes are more than the broker takes ({}): queue a name \
                      of where they are, or raise its max_payload",
@@ -188,24 +202,39 @@ async fn insist<T>(
                 );
                 return Err(Error::invalid(text));
             }
-            Err(error) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer came".to_owned(),
         };
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(Error::new(
-                ErrorKind::Unreachable,
-                format!(
-                    "could not {what} for {patience:?}: {trouble}; it may have been done all the \
-                     same. Look whether nats-server runs, with -js, still has its streams, and \
-                     lets this login use them"
-                ),
-            ));
-        }
+        tried = Some(trouble);
         sleep(PAUSE).await;
-        match deadline {
-            Some(deadline) => _ = timeout_at(deadline, connected(client)).await,
-            None => connected(client).await,
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(in_vain(what, patience, tried));
         }
     }
+}
+
+/// One try, which has no limit of time: the client's own would not count how long a full channel to
+/// the connection is waited for.
+async fn send(client: &Client, question: &Question) -> Result<Message, RequestError> {
+    let request = Request::new().payload(question.payload.clone().into()).timeout(None);
+    let request = match question.headers.is_empty() {
+        true => request,
+        false => request.headers(question.headers.clone()),
+    };
+    client.send_request(question.subject.clone(), request).await
+}
+
+/// Why nothing came of it for so long.
+fn in_vain(what: &str, patience: Duration, tried: Option<String>) -> Error {
+    let why = match tried {
+        Some(trouble) => format!("{trouble}; it may have been done all the same"),
+        None => "there is no connection to the broker, and nothing was sent".to_owned(),
+    };
+    let text = format!(
+        "could not {what} for {patience:?}: {why}. Look whether nats-server runs, with -js, still \
+         has its streams, and lets this login use them"
+    );
+    Error::new(ErrorKind::Unreachable, text)
 }
 
 /// An answer, a no, or what else came.

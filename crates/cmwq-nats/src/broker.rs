@@ -130,6 +130,9 @@ impl BrokerBuilder {
     /// How long a call waits for the broker, over restarts, before it fails with
     /// [`Unreachable`](ErrorKind::Unreachable). 30 s unless said otherwise; with [`Duration::MAX`]
     /// it waits for ever, as machines that serve a queue do.
+    ///
+    /// While there is no connection nothing is sent, and what failed for want of one is not done
+    /// later. Where there is one, a question is waited for for 2 s, also with less patience.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

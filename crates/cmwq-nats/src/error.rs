@@ -9,7 +9,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// A name or a setting makes no sense. Nothing was sent.
     InvalidInput,
-    /// The broker did not answer in time. What was asked may have been done all the same.
+    /// The broker did not answer in time. What was asked may have been done all the same, unless
+    /// the message says that nothing was sent, since there was no connection.
     Unreachable,
     /// The broker said no. Nothing was done.
     Refused,

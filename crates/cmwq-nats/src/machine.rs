@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use async_nats::connection::State;
 use async_nats::{Client, Subject};
 use cmwq::{OutsideBacklog, Workqueue};
 use serde_json::Value;
@@ -352,7 +353,11 @@ impl Machine {
                 if let Ok(Err(_machine_has_gone)) = timeout(pause, dead_after.changed()).await {
                     return;
                 }
-                let _ = client.publish(reply.clone(), "+WPI".into()).await;
+                // The client would keep it, and say it when there is a connection again: of a run
+                // that may be over by then.
+                if client.connection_state() == State::Connected {
+                    let _ = client.publish(reply.clone(), "+WPI".into()).await;
+                }
                 longest = Duration::MAX;
             }
         }))

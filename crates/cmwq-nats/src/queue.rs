@@ -172,8 +172,8 @@ impl SharedQueue {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput): the function's name, or more bytes than the
     /// broker takes (NATS's `max_payload`) less some 300 for what is said of an item that fails.
-    /// [`Full`](ErrorKind::Full). [`Unreachable`](ErrorKind::Unreachable): the item
-    /// may have been queued. [`Refused`](ErrorKind::Refused).
+    /// [`Full`](ErrorKind::Full). [`Unreachable`](ErrorKind::Unreachable): the item may have been
+    /// queued, unless the message says that nothing was sent. [`Refused`](ErrorKind::Refused).
     #[doc(alias = "queue_work")]
     pub fn queue(&self, function: &str, payload: impl AsRef<[u8]>) -> Result<Ticket, Error> {
         let call = self.call_id();

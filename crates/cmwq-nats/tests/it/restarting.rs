@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq_nats::ErrorKind;
+use cmwq_nats::{Broker, ErrorKind};
 
-use crate::support::{broker_or_skip, eventually, noting, runs, text};
+use crate::support::{Server, broker_or_skip, eventually, noting, runs, text};
 
 /// Killed and started in the middle of queueing and of running: all that was accepted is run.
 #[test]
@@ -86,16 +86,50 @@ fn messages_of_items_that_are_done_hold_up_nobody() {
 #[test]
 fn who_queues_without_a_broker_is_told_when_patience_ends() {
     let mut server = broker_or_skip!();
-    let impatient = cmwq_nats::Broker::builder(&server.address());
-    let broker = impatient.patience(Duration::from_millis(200)).connect().unwrap();
+    let broker = impatient(&server);
     let queue = broker.queue("away").open().unwrap();
-    server.kill();
+    without_connection(&mut server, &broker);
     let error = queue.queue("f", "").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    assert!(error.to_string().contains("may have been done"), "{error}");
+    assert!(error.to_string().contains("nothing was sent"), "{error}");
     server.run();
     // The same handles go on.
-    let broker = server.connect();
-    let queue = broker.queue("away").open().unwrap();
-    let _ = queue.queue("f", "").unwrap();
+    eventually("there is a connection again", || queue.queue("f", "").is_ok());
+}
+
+/// It would be sent with the next connection, when its sender was told that it failed: items would
+/// be queued many times, and a queue removed that was opened again meanwhile.
+#[test]
+fn what_failed_without_a_connection_is_not_done_later() {
+    let mut server = broker_or_skip!();
+    let broker = impatient(&server);
+    let queue = broker.queue("failed").open().unwrap();
+    let _ = queue.queue("f", "before").unwrap();
+    without_connection(&mut server, &broker);
+    for _ in 0..3 {
+        let error = queue.queue("f", "meanwhile").unwrap_err();
+        assert!(error.to_string().contains("nothing was sent"), "{error}");
+    }
+    let error = queue.clone().destroy().unwrap_err();
+    assert!(error.to_string().contains("nothing was sent"), "{error}");
+    server.run();
+    eventually("there is a connection again", || queue.backlog().is_ok());
+    // What the connection was given before is sent before.
+    let _ = queue.queue("f", "after").unwrap();
+    let queue = server.connect().queue("failed").open().unwrap();
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(seen.rest(), ["before", "after"]);
+}
+
+/// Without a connection its calls fail soon.
+fn impatient(server: &Server) -> Broker {
+    Broker::builder(&server.address()).patience(Duration::from_millis(200)).connect().unwrap()
+}
+
+/// Kills the server, and waits until the client has noticed.
+fn without_connection(server: &mut Server, broker: &Broker) {
+    server.kill();
+    eventually("the connection ends", || format!("{broker:?}").contains("Disconnected"));
 }
