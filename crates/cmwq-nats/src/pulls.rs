@@ -3,10 +3,11 @@
 //! All requests of a machine for one queue are answered to subjects below one inbox, and one task
 //! hands the answers to whoever waits: there is one request at a time. Where nothing was there in
 //! time, the broker says so to the subject that the request named; a message comes with the subject
-//! that it was stored under, so it is not known which request drew it. That matters only where a
-//! request outlived the one who sent it: a message for which nobody waits goes back to the broker
-//! at once, so that another machine gets it. Without that it would lie until the broker takes us
-//! for dead.
+//! that it was stored under. So they are told apart by the subject, and not by a status in the
+//! headers, which a program that stores a message writes as it likes; and it is not known which
+//! request drew a message. That matters only where a request outlived the one who sent it: a
+//! message for which nobody waits goes back to the broker at once, so that another machine gets it.
+//! Without that it would lie until the broker takes us for dead.
 
 use std::fmt;
 use std::future::pending;
@@ -56,7 +57,14 @@ struct Ending {
 /// Who waits for the answer to a request.
 struct Waiter {
     request: String,
-    sender: oneshot::Sender<Message>,
+    sender: oneshot::Sender<Answer>,
+}
+
+/// What comes for a request.
+enum Answer {
+    Item(Message),
+    /// The broker's word that there is none, or why.
+    Word(Message),
 }
 
 impl Pulls {
@@ -69,7 +77,8 @@ impl Pulls {
         let answers = client.subscribe(format!("{inbox}.*")).await?;
         let (end, has_ended) = oneshot::channel();
         let waiter = Arc::default();
-        let task = hand_out(answers, client.clone(), Arc::clone(&waiter), has_ended);
+        let of = Inbox { name: inbox.clone(), answers };
+        let task = hand_out(of, client.clone(), Arc::clone(&waiter), has_ended);
         let ending = Mutex::new(Some(Ending { end, task: tokio::spawn(task) }));
         Ok(Self { client, source, inbox, next: AtomicU64::new(0), waiter, ending })
     }
@@ -99,16 +108,19 @@ impl Pulls {
             *lock(&self.waiter) = None;
             // It may have come in this moment.
             receiver.close();
-            if let Ok(late) = receiver.try_recv() {
+            if let Ok(Answer::Item(late)) = receiver.try_recv() {
                 give_back(&self.client, &late).await;
             }
             return None;
         };
-        match answer.status {
-            None => return Some(answer),
+        let word = match answer {
+            Answer::Item(item) => return Some(item),
+            Answer::Word(word) => word,
+        };
+        match word.status {
             // Nothing was there in time.
             Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => {}
-            Some(_) => tokio::select! {
+            _ => tokio::select! {
                 () = sleep(AFTER_TROUBLE) => {}
                 () = closes(closing) => {}
             },
@@ -140,7 +152,7 @@ async fn closes(closing: &mut watch::Receiver<bool>) {
 /// Gives each answer to the one who waits for it, until `end`, and back what comes before the
 /// broker has noticed.
 async fn hand_out(
-    mut answers: Subscriber,
+    mut inbox: Inbox,
     client: Client,
     waiter: Arc<Mutex<Option<Waiter>>>,
     mut end: oneshot::Receiver<()>,
@@ -148,34 +160,48 @@ async fn hand_out(
     let mut has_ended = false;
     loop {
         let answer = tokio::select! {
-            answer = answers.next() => answer,
+            answer = inbox.next() => answer,
             _ = &mut end, if !has_ended => {
                 has_ended = true;
-                if answers.drain().await.is_err() {
+                if inbox.answers.drain().await.is_err() {
                     return;
                 }
                 continue;
             }
         };
         let Some(answer) = answer else { return };
-        let is_wanted =
-            |waiter: &mut Waiter| answer.status.is_none() || *waiter.request == *answer.subject;
+        let is_wanted = |waiter: &mut Waiter| match &answer {
+            Answer::Item(_) => true,
+            Answer::Word(word) => *waiter.request == *word.subject,
+        };
         let wanted = lock(&waiter).take_if(is_wanted);
         let unwanted = match wanted {
             Some(waiter) => waiter.sender.send(answer).err(),
             None => Some(answer),
         };
-        if let Some(message) = unwanted {
+        if let Some(Answer::Item(message)) = unwanted {
             give_back(&client, &message).await;
         }
     }
 }
 
-/// Lets another machine have a message. What is not one, but a status, is dropped.
+/// Where the answers come.
+struct Inbox {
+    name: String,
+    answers: Subscriber,
+}
+
+impl Inbox {
+    async fn next(&mut self) -> Option<Answer> {
+        let message = self.answers.next().await?;
+        let is_word = message.subject.starts_with(&*self.name);
+        Some(if is_word { Answer::Word(message) } else { Answer::Item(message) })
+    }
+}
+
+/// Lets another machine have a message.
 pub(crate) async fn give_back(client: &Client, message: &Message) {
-    if message.status.is_none()
-        && let Some(reply) = &message.reply
-    {
+    if let Some(reply) = &message.reply {
         let _ = client.publish(reply.clone(), "-NAK".into()).await;
     }
 }

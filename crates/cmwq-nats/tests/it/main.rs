@@ -9,6 +9,7 @@ mod chaos;
 mod closing;
 mod cluster;
 mod flushing;
+mod foreign;
 mod forking;
 mod giving_up;
 mod keys;
