@@ -12,10 +12,10 @@ use async_nats::{Client, HeaderMap, Message, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::broker::connected;
+use crate::broker::{ENDED, connected};
 use crate::error::{Error, ErrorKind};
 
-/// How long one try may take before it is repeated, and the only one at least.
+/// How long one try may take before it is repeated.
 const TRY: Duration = Duration::from_secs(2);
 /// Between tries that fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -162,7 +162,7 @@ pub(crate) async fn message_from(
 ///
 /// Nothing is sent without a connection, nor when `patience` is over: the client would keep it, and
 /// send it as soon as there is a connection again, when the caller may have been told long ago that
-/// it failed. The first try has [`TRY`] for its answer, whatever is left of `patience`.
+/// it failed. The first try may take [`TRY`], whatever is left of `patience`.
 async fn insist<T>(
     client: &Client,
     what: &str,
@@ -170,24 +170,22 @@ async fn insist<T>(
     patience: Duration,
     read: impl Fn(Message) -> Result<T, String>,
 ) -> Result<T, Error> {
-    let begun = Instant::now();
     // `None`: never, as with `Duration::MAX`.
-    let deadline = begun.checked_add(patience);
+    let deadline = Instant::now().checked_add(patience);
     // What came of the last try. `None`: nothing was sent.
     let mut tried = None;
     loop {
         let is_connected = match deadline {
-            Some(deadline) => timeout_at(deadline, connected(client)).await.is_ok(),
-            None => {
-                connected(client).await;
-                true
-            }
+            Some(deadline) => timeout_at(deadline, connected(client)).await.ok(),
+            None => Some(connected(client).await),
         };
-        if !is_connected {
-            return Err(in_vain(what, patience, tried));
+        match is_connected {
+            Some(true) => {}
+            Some(false) => return Err(over(what, tried)),
+            None => return Err(in_vain(what, patience, tried)),
         }
         let end = Instant::now() + TRY;
-        let end = deadline.map_or(end, |deadline| end.min(deadline.max(begun + TRY)));
+        let end = deadline.filter(|_| tried.is_some()).map_or(end, |deadline| end.min(deadline));
         let trouble = match timeout_at(end, send(client, &question)).await {
             Ok(Ok(answer)) => match read(answer) {
                 Ok(answer) => return Ok(answer),
@@ -222,6 +220,13 @@ async fn send(client: &Client, question: &Question) -> Result<Message, RequestEr
         false => request.headers(question.headers.clone()),
     };
     client.send_request(question.subject.clone(), request).await
+}
+
+/// Why nothing can come of it.
+fn over(what: &str, tried: Option<String>) -> Error {
+    let was_sent = tried.is_some();
+    let sent = if was_sent { "it may have been done all the same" } else { "nothing was sent" };
+    Error::new(ErrorKind::Unreachable, format!("could not {what}, and {sent}: {ENDED}"))
 }
 
 /// Why nothing came of it for so long.

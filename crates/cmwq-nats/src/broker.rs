@@ -4,11 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use futures_util::SinkExt as _;
 use serde_json::Value;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
@@ -203,12 +205,30 @@ fn reconnect_delay(attempts: usize) -> Duration {
 }
 
 /// Waits until there is a connection: what is sent without one is sent later, when the one who
-/// sent it may not want it any more.
-pub(crate) async fn connected(client: &Client) {
-    while client.connection_state() != State::Connected {
+/// sent it may not want it any more. `false`: there will be none, since the client has ended.
+pub(crate) async fn connected(client: &Client) -> bool {
+    while !has_ended(client) {
+        if client.connection_state() == State::Connected {
+            return true;
+        }
         sleep(Duration::from_millis(20)).await;
     }
+    false
 }
+
+/// Whether the client's task has ended: it has panicked, or was told to try to connect so many
+/// times only. The state of the connection stays as it was then; what is sent is refused.
+pub(crate) fn has_ended(client: &Client) -> bool {
+    // The place that is reserved here, if there is one, goes with the clone.
+    let polled = client.clone().poll_ready_unpin(&mut Context::from_waker(Waker::noop()));
+    matches!(polled, Poll::Ready(Err(_)))
+}
+
+/// What is said then.
+pub(crate) const ENDED: &str = "the NATS client has ended, and this connection with it: it \
+                                panics where a header of a message has a lone carriage return \
+                                in it, or was told to connect so many times only. Remove such a \
+                                message from its stream, and connect anew, by `Broker::connect`";
 
 impl Drop for Inner {
     fn drop(&mut self) {

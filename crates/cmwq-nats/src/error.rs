@@ -10,7 +10,8 @@ pub enum ErrorKind {
     /// A name or a setting makes no sense. Nothing was sent.
     InvalidInput,
     /// The broker did not answer in time. What was asked may have been done all the same, unless
-    /// the message says that nothing was sent, since there was no connection.
+    /// the message says that nothing was sent, since there was no connection. Or the connection
+    /// has ended for good, as the message then says.
     Unreachable,
     /// The broker said no. Nothing was done.
     Refused,
@@ -21,7 +22,7 @@ pub enum ErrorKind {
 }
 
 /// Why something could not be done, and what to do about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use async_nats::connection::State;
 use async_nats::{Client, Subject};
 use cmwq::{OutsideBacklog, Workqueue};
 use serde_json::Value;
@@ -32,6 +31,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::api::{self, Question, Stored};
+use crate::broker::{ENDED, connected, has_ended};
 use crate::dead::Verdict;
 use crate::error::{Error, ErrorKind};
 use crate::item::Item;
@@ -176,7 +176,14 @@ impl Machine {
     }
 
     pub(crate) fn is_serving(&self) -> bool {
-        !self.is_refused.load(Ordering::Relaxed) && !self.is_closing()
+        let has_client = !has_ended(&self.plan.queue.broker.inner.client);
+        !self.is_refused.load(Ordering::Relaxed) && !self.is_closing() && has_client
+    }
+
+    /// See [`Serving::trouble`](crate::Serving::trouble).
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        let has_ended = has_ended(&self.plan.queue.broker.inner.client);
+        has_ended.then(|| Error::new(ErrorKind::Unreachable, ENDED))
     }
 
     fn is_closing(&self) -> bool {
@@ -353,11 +360,12 @@ impl Machine {
                 if let Ok(Err(_machine_has_gone)) = timeout(pause, dead_after.changed()).await {
                     return;
                 }
-                // The client would keep it, and say it when there is a connection again: of a run
-                // that may be over by then.
-                if client.connection_state() == State::Connected {
-                    let _ = client.publish(reply.clone(), "+WPI".into()).await;
+                // Else the client would keep it, and say it with the next connection, of a run that
+                // may be over by then.
+                if !connected(&client).await {
+                    return;
                 }
+                let _ = client.publish(reply.clone(), "+WPI".into()).await;
                 longest = Duration::MAX;
             }
         }))

@@ -27,7 +27,7 @@ use crate::broker::connected;
 /// How much longer than the broker we wait for its word that there was nothing.
 const GRACE: Duration = Duration::from_secs(1);
 /// After an answer that is neither a message nor "nothing": the broker starts, or has no such
-/// queue.
+/// queue. Or where nothing can be asked.
 const AFTER_TROUBLE: Duration = Duration::from_millis(200);
 
 /// Whose messages, and how long one request for one waits at the broker.
@@ -86,9 +86,13 @@ impl Pulls {
     /// The next message, or `None`: there was none in time, or `closing` became true. With trouble
     /// it takes a moment to say `None`, so the caller may just ask again. One caller at a time.
     pub(crate) async fn fetch(&self, closing: &mut watch::Receiver<bool>) -> Option<Message> {
-        tokio::select! {
-            () = connected(&self.client) => {}
+        let is_connected = tokio::select! {
+            is_connected = connected(&self.client) => is_connected,
             () = closes(closing) => return None,
+        };
+        if !is_connected {
+            rest(closing).await;
+            return None;
         }
         let Source { stream, consumer, waits } = &self.source;
         let request = format!("{}.{}", self.inbox, self.next.fetch_add(1, Ordering::Relaxed));
@@ -98,7 +102,10 @@ impl Pulls {
         let expires = u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX);
         let words = json!({ "batch": 1, "expires": expires }).to_string();
         let answer = match self.client.publish_with_reply(subject, request, words.into()).await {
-            Err(_) => None,
+            Err(_) => {
+                rest(closing).await;
+                None
+            }
             Ok(()) => tokio::select! {
                 answer = timeout(*waits + GRACE, &mut receiver) => answer.ok().and_then(Result::ok),
                 () = closes(closing) => None,
@@ -120,10 +127,7 @@ impl Pulls {
         match word.status {
             // Nothing was there in time.
             Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => {}
-            _ => tokio::select! {
-                () = sleep(AFTER_TROUBLE) => {}
-                () = closes(closing) => {}
-            },
+            _ => rest(closing).await,
         }
         None
     }
@@ -138,6 +142,14 @@ impl Pulls {
             drop(end);
             let _ = task.await;
         }
+    }
+}
+
+/// Takes a moment after trouble: whoever asks again does so at once.
+async fn rest(closing: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        () = sleep(AFTER_TROUBLE) => {}
+        () = closes(closing) => {}
     }
 }
 

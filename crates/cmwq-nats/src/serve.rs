@@ -217,10 +217,18 @@ impl Serving {
         }
     }
 
-    /// It still takes items. `false`: its workqueue takes none, since the library was shut down.
+    /// It still takes items. `false`: its workqueue takes none, since the library was shut down, or
+    /// the connection has ended for good, as [`trouble`](Self::trouble) says then. A machine that
+    /// waits for the broker to come back serves.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.machine.is_serving()
+    }
+
+    /// Why this machine gets no items, if that is known. `None`: nothing is wrong. Does not block.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Error> {
+        self.machine.trouble()
     }
 }
 
