@@ -1,12 +1,15 @@
 //! Items that were given up.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_nats::Message;
 use serde_json::json;
 
 use crate::api::{self, ITEM_ID, MESSAGE_ID, Question};
 use crate::error::Error;
+use crate::item::Item;
 use crate::names::{Address, Place};
 use crate::queue::SharedQueue;
 
@@ -18,6 +21,8 @@ const ATTEMPTS: &str = "Cmwq-Attempts";
 const LONGEST_ERROR: usize = 1000;
 /// Bytes of one that have room in the letter of any item that was queued by a [`SharedQueue`].
 const SHORTEST_ERROR: usize = 100;
+/// So many reasons are kept for letters that could not be stored.
+const MOST_REASONS: usize = 1024;
 /// Where the broker says which number and subject a message had.
 const SEQUENCE: &str = "Nats-Sequence";
 const SUBJECT: &str = "Nats-Subject";
@@ -49,6 +54,31 @@ impl Verdict<'_> {
         let reason = &*"x".repeat(SHORTEST_ERROR);
         let verdict = Verdict { id, sequence: u64::MAX, attempt: u64::MAX, reason };
         verdict.letter(String::new(), &[], usize::MAX).size()
+    }
+}
+
+/// Why items have failed for the last time here whose letters could not be stored: they come again,
+/// perhaps to this machine, which then need not run them once more. If it forgets a reason, the
+/// item runs again.
+#[derive(Debug, Default)]
+pub(crate) struct LastReasons(Mutex<HashMap<(String, u64), String>>);
+
+impl LastReasons {
+    pub(crate) fn keep(&self, item: &Item, reason: &str) {
+        let mut reasons = self.reasons();
+        // Another machine may get the item, and nobody asks for the reason here.
+        if reasons.len() >= MOST_REASONS {
+            reasons.clear();
+        }
+        reasons.insert((item.id().to_owned(), item.sequence()), reason.to_owned());
+    }
+
+    pub(crate) fn take(&self, item: &Item) -> Option<String> {
+        self.reasons().remove(&(item.id().to_owned(), item.sequence()))
+    }
+
+    fn reasons(&self) -> MutexGuard<'_, HashMap<(String, u64), String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{self, Question, Stored};
 use crate::broker::{ENDED, connected, has_ended};
-use crate::dead::Verdict;
+use crate::dead::{LastReasons, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::item::Item;
 use crate::leftovers;
@@ -113,6 +113,7 @@ pub(crate) struct Machine {
     outside: Arc<OutsideBacklog>,
     /// A message has come.
     has_taken: Arc<Notify>,
+    last_reasons: LastReasons,
     counts: Counts,
 }
 
@@ -135,6 +136,7 @@ impl Machine {
             pullers: Mutex::new(0),
             has_ended: Condvar::new(),
             has_taken: Arc::new(Notify::new()),
+            last_reasons: LastReasons::default(),
             counts: Counts::default(),
         });
         let inner = &queue.broker.inner;
@@ -282,16 +284,18 @@ impl Machine {
         let beat = self.beat(item);
         if item.attempt() > 1 {
             count(&self.counts.taken_again);
+            let reason = self.last_reasons.take(item);
             // If the broker does not say, it runs once more than it need.
             if self.is_cancelled(item).unwrap_or(false) {
-                drop(beat);
-                return self.say(item, "+ACK".to_owned());
+                return self.say(item, beat, done());
+            }
+            if let Some(reason) = reason {
+                return self.give_up(item, beat, &reason);
             }
         }
         if item.attempt() > u64::from(self.plan.attempts) + SPARE {
             self.tell_failure(item, SILENCE, true);
-            drop(beat);
-            return self.give_up(item, SILENCE);
+            return self.give_up(item, beat, SILENCE);
         }
         let result = self.call(item);
         // If the broker does not say, the next one who gets it asks.
@@ -300,21 +304,19 @@ impl Machine {
         if let Err(reason) = &result {
             self.tell_failure(item, reason, is_last);
         }
-        // What is said of the item from here on is the last word.
-        drop(beat);
         match result {
             Ok(()) => {
                 count(&self.counts.completed);
-                self.say(item, "+ACK".to_owned());
+                self.say(item, beat, done());
             }
             Err(reason) => {
                 count(&self.counts.failed);
                 if is_cancelled {
-                    self.say(item, "+ACK".to_owned());
+                    self.say(item, beat, done());
                 } else if is_last {
-                    self.give_up(item, &reason);
+                    self.give_up(item, beat, &reason);
                 } else {
-                    self.retry(item);
+                    self.retry(item, beat);
                 }
             }
         }
@@ -372,21 +374,25 @@ impl Machine {
     }
 
     /// Tells the broker what has become of an item. If that is lost, the item comes again.
-    fn say(&self, item: &Item, word: String) {
+    fn say(&self, item: &Item, beat: Beat, word: String) {
+        // It is the last word.
+        drop(beat);
         let inner = &self.plan.queue.broker.inner;
         let (client, reply) = (inner.client.clone(), item.reply());
         inner.handle.spawn(say(client, reply, word));
     }
 
-    fn retry(&self, item: &Item) {
+    fn retry(&self, item: &Item, beat: Beat) {
         let doublings = u32::try_from(item.attempt().saturating_sub(1)).unwrap_or(u32::MAX);
         let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
         let delay = self.plan.retry_after.saturating_mul(factor).min(LONGEST_RETRY);
-        self.say(item, nak(delay));
+        self.say(item, beat, nak(delay));
     }
 
-    /// Moves an item to the dead letters. If that cannot be done, it comes again.
-    fn give_up(&self, item: &Item, reason: &str) {
+    /// Moves an item to the dead letters. If that cannot be done, it comes again. The broker may
+    /// take long, and is told all the while that the machine is alive: else it would have another
+    /// one run the item.
+    fn give_up(&self, item: &Item, beat: Beat, reason: &str) {
         let queue = &self.plan.queue;
         let subject = queue.names.subject(Place::Dead, item.address());
         let most = queue.broker.inner.client.max_payload();
@@ -395,10 +401,13 @@ impl Machine {
         match queue.store(verdict.letter(subject, item.payload(), most)) {
             Ok(Stored::Here) => {
                 count(&self.counts.dead);
-                self.say(item, "+ACK".to_owned());
+                self.say(item, beat, done());
             }
             // What has this subject may be the letter of another item with the key.
-            Ok(Stored::Occupied | Stored::Full) | Err(_) => self.retry(item),
+            Ok(Stored::Occupied | Stored::Full) | Err(_) => {
+                self.last_reasons.keep(item, reason);
+                self.retry(item, beat);
+            }
         }
     }
 }
@@ -415,6 +424,11 @@ impl Drop for Beat {
 /// What the broker tells of it.
 fn dead_after(consumer: &Value) -> Duration {
     Duration::from_nanos(number(&consumer["config"]["ack_wait"]))
+}
+
+/// Not to be delivered again.
+pub(crate) fn done() -> String {
+    "+ACK".to_owned()
 }
 
 /// Not before `delay` has passed.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, No, Question, Stored, store};
 use crate::item::Item;
-use crate::machine::{nak, say};
+use crate::machine::{done, nak, say};
 use crate::names::{Names, Place};
 use crate::pulls::Pulls;
 use crate::queue::number;
@@ -95,10 +95,6 @@ fn moved(client: &Client, item: &Item, subject: String) -> Question {
     message.add(ITEM_ID, item.id(), limit);
     message.add(MESSAGE_ID, &call, limit);
     message
-}
-
-fn done() -> String {
-    "+ACK".to_owned()
 }
 
 fn look_later(item: &Item) -> String {

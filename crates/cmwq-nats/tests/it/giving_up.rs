@@ -5,9 +5,8 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use cmwq_nats::{Failure, Item};
-use futures_util::StreamExt as _;
 
-use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs, text};
+use crate::support::{Outsider, Server, broker_or_skip, eventually, noting, queue, runs, text};
 
 #[test]
 fn a_failure_is_tried_again_and_then_given_up() {
@@ -306,17 +305,8 @@ fn text_of(payload: &[u8]) -> String {
 
 /// As a machine that gives its only item back, so many times.
 fn give_back(server: &Server, queue: &str, times: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = async_nats::connect(server.address()).await.unwrap();
-        let next = format!("$JS.API.CONSUMER.MSG.NEXT.cmwq-run_{queue}.machines");
-        let inbox = client.new_inbox();
-        let mut messages = client.subscribe(inbox.clone()).await.unwrap();
-        for _ in 0..times {
-            client.publish_with_reply(next.clone(), inbox.clone(), "".into()).await.unwrap();
-            let reply = messages.next().await.unwrap().reply.expect("a message");
-            client.publish(reply, "-NAK".into()).await.unwrap();
-        }
-        client.flush().await.unwrap();
-    });
+    let other = Outsider::new(server);
+    for _ in 0..times {
+        other.say(&other.take(queue), "-NAK");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 mod machines;
+mod outsider;
 mod server;
 
 use std::io::Write as _;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use cmwq_nats::{Broker, Item, Server as Machine, SharedQueue};
 
 pub(crate) use machines::{Log, Machines};
+pub(crate) use outsider::Outsider;
 pub(crate) use server::Server;
 
 /// So long a condition may take on a machine that has other things to do.
