@@ -7,6 +7,7 @@ mod api;
 mod broker;
 mod dead;
 mod error;
+mod inside;
 mod item;
 mod leftovers;
 mod machine;

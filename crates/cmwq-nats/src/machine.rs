@@ -14,7 +14,6 @@
 //! got other work meanwhile, its next message comes after that.
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::mem;
@@ -34,6 +33,7 @@ use crate::api::{self, Question, Stored};
 use crate::broker::{ENDED, connected, has_ended};
 use crate::dead::{LastReasons, Verdict};
 use crate::error::{Error, ErrorKind};
+use crate::inside;
 use crate::item::Item;
 use crate::leftovers;
 use crate::names::{MACHINES, Place, TIMERS};
@@ -61,12 +61,6 @@ const SILENCE: &str = "no machine said what became of it: those that had it died
                        gave it back as they closed";
 /// The longest delay before another attempt.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-
-thread_local! {
-    /// The machines in whose functions this thread is, the innermost last: a function may wait for
-    /// an item of another machine, and run it itself.
-    static INSIDE_OF: RefCell<Vec<*const Machine>> = const { RefCell::new(Vec::new()) };
-}
 
 /// How the queue is served here.
 pub(crate) struct Plan {
@@ -198,7 +192,7 @@ impl Machine {
         self.closing.send_replace(true);
         // One of its functions would wait for its own end. What the broker still sends goes back to
         // it, and the last puller takes the machine along.
-        let has_ended = !self.is_inside() && self.end(limit);
+        let has_ended = !inside::is_inside(self) && self.end(limit);
         self.outside.set(0);
         has_ended
     }
@@ -231,24 +225,19 @@ impl Machine {
         true
     }
 
-    /// Whether the caller is one of this machine's functions.
-    fn is_inside(&self) -> bool {
-        INSIDE_OF.with_borrow(|machines| machines.contains(&std::ptr::from_ref(self)))
-    }
-
-    /// Calls one of the program's functions. Its panic, as a text: what it panicked with, and may
-    /// panic as it is dropped, goes no further.
-    fn enter<T>(&self, function: impl FnOnce() -> T) -> Result<T, String> {
-        INSIDE_OF.with_borrow_mut(|machines| machines.push(self));
-        let result = catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
-            let text = panic_text(&*panic).to_owned();
-            if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-                mem::forget(again);
-            }
-            text
-        });
-        INSIDE_OF.with_borrow_mut(Vec::pop);
-        result
+    /// Calls one of the program's functions for an item. Its panic, as a text: what it panicked
+    /// with, and may panic as it is dropped, goes no further.
+    fn enter<T>(&self, item: &Item, function: impl FnOnce() -> T) -> Result<T, String> {
+        let caught = || {
+            catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
+                let text = panic_text(&*panic).to_owned();
+                if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                    mem::forget(again);
+                }
+                text
+            })
+        };
+        inside::call(self, &self.plan.queue, item, caught)
     }
 
     fn pullers(&self) -> MutexGuard<'_, usize> {
@@ -337,7 +326,7 @@ impl Machine {
             let _ = self.plan.queue.remove(Place::Again, item.address());
         }
         // The failure is the program's, too: its text, and its end.
-        let result = self.enter(|| function(item).map_err(|failure| failure.to_string()));
+        let result = self.enter(item, || function(item).map_err(|failure| failure.to_string()));
         result.unwrap_or_else(|panic| Err(format!("it panicked: {panic}")))
     }
 
@@ -345,7 +334,7 @@ impl Machine {
     fn tell_failure(&self, item: &Item, reason: &str, is_given_up: bool) {
         if let Some(told) = &self.plan.on_failure {
             // If it panics, the panic hook has said so; the item goes its way.
-            let _ = self.enter(|| told(item, reason, is_given_up));
+            let _ = self.enter(item, || told(item, reason, is_given_up));
         }
     }
 

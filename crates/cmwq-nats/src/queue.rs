@@ -11,6 +11,7 @@ use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, NO_STREAM, Question, Sto
 use crate::broker::Broker;
 use crate::dead::{DeadLetter, Verdict};
 use crate::error::{Error, ErrorKind};
+use crate::inside;
 use crate::item::DELAY;
 use crate::leftovers;
 use crate::names::{Address, MACHINES, Names, Place};
@@ -268,11 +269,17 @@ impl SharedQueue {
     /// has when a machine has found that it has, within milliseconds. With no machine it waits for
     /// one to come.
     ///
+    /// One of the queue's own functions must not call this: it would wait for its own item. That is
+    /// an error if it is done on the function's thread, by the connection that the machine has;
+    /// elsewhere it waits for ever.
+    ///
     /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the caller is one of the queue's functions.
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), Error> {
         let what = format!("flush queue '{}'", self.name());
+        inside::refuse_own(&what, self, |_| true)?;
         // What was queued again, or is due and held up, becomes an item, with a higher number; then
         // the items.
         let again = self.names.subjects(Place::Again);

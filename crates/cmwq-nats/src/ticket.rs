@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
+use crate::inside;
 use crate::names::{Address, Place};
 use crate::queue::{SharedQueue, number, until};
 
@@ -88,10 +89,19 @@ impl Ticket {
     /// as it ran, until it has ended. Of a delayed one, until its delay is over and it is done. An
     /// item with a key that others queue all the time may never be.
     ///
+    /// A function must not wait for its own item, which is an error as for
+    /// [`SharedQueue::flush`](crate::SharedQueue::flush). Nor must one wait for an item that cannot
+    /// start before it has returned: of its own queue, if that is
+    /// [`ordered`](crate::QueueBuilder::ordered), or if as many functions wait so as
+    /// [`max_active`](crate::QueueBuilder::max_active) allows. That is not noticed.
+    ///
     /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): the caller runs this very item.
     /// [`Unreachable`](crate::ErrorKind::Unreachable), [`Refused`](crate::ErrorKind::Refused).
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> Result<(), Error> {
+        let what = format!("wait for an item of queue '{}'", self.queue.name());
+        inside::refuse_own(&what, &self.queue, |address| *address == self.address)?;
         // In this order, in which it goes from one place to the next.
         until(|| {
             for place in [Place::Later, Place::Again, Place::Due, Place::Run] {

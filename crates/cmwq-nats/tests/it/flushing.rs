@@ -74,6 +74,33 @@ fn an_item_may_queue_and_wait() {
     (0..10).for_each(|_| drop(seen.next()));
 }
 
+/// It would wait for its own end, and say all the while that it is alive.
+#[test]
+fn a_function_that_waits_for_its_own_item_is_told() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let (own, other) = (queue(&broker, "own"), queue(&broker, "not-own"));
+    let (note, seen) = runs();
+    let _serving = {
+        let own = own.clone();
+        own.clone().serve().attempts(1).function("f", move |_| {
+            let kind = |result: Result<(), cmwq_nats::Error>| result.map_err(|error| error.kind());
+            let key = |key| own.ticket("f", key).unwrap();
+            let told = (kind(own.flush()), kind(key("k").flush()));
+            note.text(format!("{told:?} {:?}", (kind(key("l").flush()), kind(other.flush()))));
+            own.flush()?;
+            Ok(())
+        })
+    }
+    .start()
+    .unwrap();
+    let _ = own.queue_once("f", "k", "").unwrap();
+    assert_eq!(seen.next(), "(Err(InvalidInput), Err(InvalidInput)) (Ok(()), Ok(()))");
+    own.flush().unwrap();
+    let [letter] = <[_; 1]>::try_from(own.dead_letters(10).unwrap()).unwrap();
+    assert!(letter.error().contains("function 'f' waits for its own item"), "{letter:?}");
+}
+
 /// Delays that have passed: also where an item of the same key runs, which holds up what was
 /// delayed.
 #[test]
