@@ -235,9 +235,10 @@ fn in_vain(what: &str, patience: Duration, tried: Option<String>) -> Error {
         Some(trouble) => format!("{trouble}; it may have been done all the same"),
         None => "there is no connection to the broker, and nothing was sent".to_owned(),
     };
+    let long = if patience.is_zero() { String::new() } else { format!(" for {patience:?}") };
     let text = format!(
-        "could not {what} for {patience:?}: {why}. Look whether nats-server runs, with -js, still \
-         has its streams, and lets this login use them"
+        "could not {what}{long}: {why}. Look whether nats-server runs, with -js, still has its \
+         streams, and lets this login use them"
     );
     Error::new(ErrorKind::Unreachable, text)
 }

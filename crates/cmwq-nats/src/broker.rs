@@ -13,7 +13,7 @@ use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use futures_util::SinkExt as _;
 use serde_json::Value;
 use tokio::runtime::{self, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::address::{self, Login};
@@ -96,10 +96,15 @@ impl Broker {
         self.wait(async move { api::ask(&client, &what, question, patience).await })
     }
 
-    /// A way to ask for the messages of a consumer.
-    pub(crate) fn pulls(&self, source: Source) -> Result<Arc<Pulls>, Error> {
-        let client = self.inner.client.clone();
-        let pulls = self.wait(async move { Pulls::new(client, source).await });
+    /// A way to ask for the messages of a consumer. Who waits for `has_news` hears when that comes
+    /// to nothing.
+    pub(crate) fn pulls(
+        &self,
+        source: Source,
+        has_news: &Arc<Notify>,
+    ) -> Result<Arc<Pulls>, Error> {
+        let (client, has_news) = (self.inner.client.clone(), has_news.clone());
+        let pulls = self.wait(async move { Pulls::new(client, source, has_news).await });
         let pulls = pulls.map_err(|error| {
             Error::new(ErrorKind::Unreachable, format!("the broker cannot be asked: {error}"))
         })?;

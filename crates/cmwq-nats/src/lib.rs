@@ -10,6 +10,7 @@ mod error;
 mod inside;
 mod item;
 mod leftovers;
+mod looks;
 mod machine;
 mod names;
 mod pulls;

@@ -19,34 +19,32 @@ use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subject};
 use cmwq::{OutsideBacklog, Workqueue};
-use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::api::{self, Question, Stored};
+use crate::api::Stored;
 use crate::broker::{ENDED, connected, has_ended};
 use crate::dead::{LastReasons, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::inside;
 use crate::item::Item;
 use crate::leftovers;
+use crate::looks::{self, Looks, Trouble};
 use crate::names::{MACHINES, Place, TIMERS};
 use crate::pulls::{Pulls, Source, give_back};
-use crate::queue::{SharedQueue, number};
+use crate::queue::SharedQueue;
 use crate::serve::{Function, OnFailure};
 use crate::timers;
 
 /// How long a puller waits for a message: so long may a message still come to a machine that has
 /// become busy with other things, and so often an idle machine asks.
 const WAITS: Duration = Duration::from_secs(1);
-/// Between two looks at how much waits, and at `dead_after`, while something runs.
-const LOOKS: Duration = Duration::from_secs(1);
 /// So soon a run says for the first time that the machine is alive: `dead_after` may have become
 /// shorter since the last look. By the second time there has been another one.
 const FIRST_BEAT: Duration = Duration::from_millis(300);
@@ -105,8 +103,9 @@ pub(crate) struct Machine {
     has_ended: Condvar,
     /// How many items wait at the broker, as the workqueue shows it.
     outside: Arc<OutsideBacklog>,
-    /// A message has come.
-    has_taken: Arc<Notify>,
+    /// A message has come, or a request came to nothing.
+    has_news: Arc<Notify>,
+    trouble: Arc<Trouble>,
     last_reasons: LastReasons,
     counts: Counts,
 }
@@ -115,11 +114,13 @@ impl Machine {
     pub(crate) fn start(plan: Plan) -> Result<Arc<Self>, Error> {
         let queue = plan.queue.clone();
         let info = queue.consumer(&format!("serve queue '{}'", queue.name()))?;
-        let dead_after = Arc::new(watch::Sender::new(dead_after(&info)));
+        let dead_after = Arc::new(watch::Sender::new(looks::dead_after(&info)));
+        let has_news = Arc::new(Notify::new());
         let source =
             |place, consumer, waits| Source { stream: queue.names.stream(place), consumer, waits };
-        let pulls = queue.broker.pulls(source(Place::Run, MACHINES, WAITS))?;
-        let due = queue.broker.pulls(source(Place::Later, TIMERS, timers::WAITS))?;
+        let pulls = queue.broker.pulls(source(Place::Run, MACHINES, WAITS), &has_news)?;
+        let later = source(Place::Later, TIMERS, timers::WAITS);
+        let due = queue.broker.pulls(later, &has_news)?;
         let machine = Arc::new(Self {
             pulls,
             outside: Arc::new(plan.workqueue.outside_backlog()),
@@ -129,14 +130,15 @@ impl Machine {
             is_refused: AtomicBool::new(false),
             pullers: Mutex::new(0),
             has_ended: Condvar::new(),
-            has_taken: Arc::new(Notify::new()),
+            has_news,
+            trouble: Arc::default(),
             last_reasons: LastReasons::default(),
             counts: Counts::default(),
         });
         let inner = &queue.broker.inner;
         inner.handle.spawn(timers::serve(
             inner.client.clone(),
-            due,
+            due.clone(),
             queue.names.clone(),
             machine.closing.subscribe(),
         ));
@@ -145,14 +147,17 @@ impl Machine {
             queue.names.clone(),
             machine.closing.subscribe(),
         ));
-        inner.handle.spawn(watch_backlog(
-            inner.client.clone(),
-            format!("CONSUMER.INFO.{}.{MACHINES}", queue.names.stream(Place::Run)),
-            Arc::downgrade(&machine.outside),
-            machine.dead_after.clone(),
-            machine.has_taken.clone(),
-            machine.closing.subscribe(),
-        ));
+        let looks = Looks {
+            client: inner.client.clone(),
+            what: format!("look at queue '{}'", queue.name()),
+            items: machine.pulls.clone(),
+            due,
+            outside: Arc::downgrade(&machine.outside),
+            dead_after: machine.dead_after.clone(),
+            has_news: machine.has_news.clone(),
+            trouble: machine.trouble.clone(),
+        };
+        inner.handle.spawn(looks.take(machine.closing.subscribe()));
         machine.send_puller();
         if machine.is_refused.load(Ordering::Relaxed) {
             machine.close(None);
@@ -179,7 +184,10 @@ impl Machine {
     /// See [`Serving::trouble`](crate::Serving::trouble).
     pub(crate) fn trouble(&self) -> Option<Error> {
         let has_ended = has_ended(&self.plan.queue.broker.inner.client);
-        has_ended.then(|| Error::new(ErrorKind::Unreachable, ENDED))
+        if has_ended {
+            return Some(Error::new(ErrorKind::Unreachable, ENDED));
+        }
+        self.trouble.get()
     }
 
     fn is_closing(&self) -> bool {
@@ -268,7 +276,7 @@ impl Machine {
     fn take(&self, item: &Item) {
         count(&self.counts.taken);
         self.outside.set(item.behind);
-        self.has_taken.notify_one();
+        self.has_news.notify_one();
         // From here on: the broker may be slow to answer.
         let beat = self.beat(item);
         if item.attempt() > 1 {
@@ -410,11 +418,6 @@ impl Drop for Beat {
     }
 }
 
-/// What the broker tells of it.
-fn dead_after(consumer: &Value) -> Duration {
-    Duration::from_nanos(number(&consumer["config"]["ack_wait"]))
-}
-
 /// Not to be delivered again.
 pub(crate) fn done() -> String {
     "+ACK".to_owned()
@@ -432,45 +435,6 @@ pub(crate) async fn say(client: Client, reply: Subject, word: String) {
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
-}
-
-/// Shows with the workqueue how many items wait at the broker, for `cmwq top`, and follows
-/// `dead_after`. Each message that comes tells how many wait; this looks while none comes, because
-/// something runs or the limit is reached, and at once when one comes after a rest.
-async fn watch_backlog(
-    client: Client,
-    path: String,
-    outside: Weak<OutsideBacklog>,
-    known: Arc<watch::Sender<Duration>>,
-    has_taken: Arc<Notify>,
-    mut closing: watch::Receiver<bool>,
-) {
-    let mut is_busy = true;
-    loop {
-        let next_look = async {
-            sleep(LOOKS).await;
-            if !is_busy {
-                has_taken.notified().await;
-            }
-        };
-        tokio::select! {
-            () = next_look => {}
-            _ = closing.wait_for(|is_closing| *is_closing) => return,
-        }
-        let question = Question::api(&path, &Value::Null);
-        let answer = api::ask(&client, "look at a queue", question, Duration::ZERO).await;
-        // What was not answered is asked again.
-        is_busy = true;
-        if let Ok(Ok(info)) = answer {
-            let (waiting, taken) = (number(&info["num_pending"]), number(&info["num_ack_pending"]));
-            if let Some(outside) = outside.upgrade() {
-                outside.set(waiting);
-            }
-            is_busy = waiting + taken > 0;
-            let now = dead_after(&info);
-            known.send_if_modified(|known| mem::replace(known, now) != now);
-        }
-    }
 }
 
 /// See the module.

@@ -15,14 +15,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_nats::client::SubscribeError;
+use async_nats::connection::State;
 use async_nats::{Client, Message, StatusCode, Subscriber};
 use futures_util::StreamExt;
 use serde_json::json;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::broker::connected;
+use crate::error::{Error, ErrorKind};
 
 /// How much longer than the broker we wait for its word that there was nothing.
 const GRACE: Duration = Duration::from_secs(1);
@@ -46,6 +49,16 @@ pub(crate) struct Pulls {
     next: AtomicU64,
     waiter: Arc<Mutex<Option<Waiter>>>,
     ending: Mutex<Option<Ending>>,
+    failures: Mutex<Failures>,
+    /// For who is told of failures.
+    has_news: Arc<Notify>,
+}
+
+/// Requests that came to nothing since the last one that was answered well.
+#[derive(Default)]
+struct Failures {
+    in_a_row: u32,
+    last: String,
 }
 
 /// How the task is told, by dropping `end`, that nobody asks any more.
@@ -72,7 +85,8 @@ impl Pulls {
     pub(crate) async fn new(
         client: Client,
         source: Source,
-    ) -> Result<Self, async_nats::client::SubscribeError> {
+        has_news: Arc<Notify>,
+    ) -> Result<Self, SubscribeError> {
         let inbox = client.new_inbox();
         let answers = client.subscribe(format!("{inbox}.*")).await?;
         let (end, has_ended) = oneshot::channel();
@@ -80,19 +94,23 @@ impl Pulls {
         let of = Inbox { name: inbox.clone(), answers };
         let task = hand_out(of, client.clone(), Arc::clone(&waiter), has_ended);
         let ending = Mutex::new(Some(Ending { end, task: tokio::spawn(task) }));
-        Ok(Self { client, source, inbox, next: AtomicU64::new(0), waiter, ending })
+        let (next, failures) = (AtomicU64::new(0), Mutex::default());
+        Ok(Self { client, source, inbox, next, waiter, ending, failures, has_news })
     }
 
     /// The next message, or `None`: there was none in time, or `closing` became true. With trouble
     /// it takes a moment to say `None`, so the caller may just ask again. One caller at a time.
     pub(crate) async fn fetch(&self, closing: &mut watch::Receiver<bool>) -> Option<Message> {
+        if self.client.connection_state() != State::Connected {
+            // A look finds why.
+            self.has_news.notify_one();
+        }
         let is_connected = tokio::select! {
             is_connected = connected(&self.client) => is_connected,
             () = closes(closing) => return None,
         };
         if !is_connected {
-            rest(closing).await;
-            return None;
+            return self.rest(closing, "there is no connection").await;
         }
         let Source { stream, consumer, waits } = &self.source;
         let request = format!("{}.{}", self.inbox, self.next.fetch_add(1, Ordering::Relaxed));
@@ -101,15 +119,13 @@ impl Pulls {
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
         let expires = u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX);
         let words = json!({ "batch": 1, "expires": expires }).to_string();
-        let answer = match self.client.publish_with_reply(subject, request, words.into()).await {
-            Err(_) => {
-                rest(closing).await;
-                None
-            }
-            Ok(()) => tokio::select! {
-                answer = timeout(*waits + GRACE, &mut receiver) => answer.ok().and_then(Result::ok),
-                () = closes(closing) => None,
-            },
+        if let Err(error) = self.client.publish_with_reply(subject, request, words.into()).await {
+            *lock(&self.waiter) = None;
+            return self.rest(closing, &error.to_string()).await;
+        }
+        let answer = tokio::select! {
+            answer = timeout(*waits + GRACE, &mut receiver) => answer.ok().and_then(Result::ok),
+            () = closes(closing) => None,
         };
         let Some(answer) = answer else {
             *lock(&self.waiter) = None;
@@ -117,19 +133,78 @@ impl Pulls {
             receiver.close();
             if let Ok(Answer::Item(late)) = receiver.try_recv() {
                 give_back(&self.client, &late).await;
+            } else if !*closing.borrow() {
+                self.fails("no answer came");
             }
             return None;
         };
         let word = match answer {
-            Answer::Item(item) => return Some(item),
+            Answer::Item(item) => {
+                self.is_answered();
+                return Some(item);
+            }
             Answer::Word(word) => word,
         };
         match word.status {
             // Nothing was there in time.
-            Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => {}
-            _ => rest(closing).await,
+            Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => {
+                self.is_answered();
+                None
+            }
+            Some(StatusCode::NO_RESPONDERS) => self.rest(closing, "nobody answers there").await,
+            _ => self.rest(closing, word.description.as_deref().unwrap_or("an odd answer")).await,
+        }
+    }
+
+    /// Takes a moment after trouble, since whoever asks again does so at once.
+    async fn rest(&self, closing: &mut watch::Receiver<bool>, why: &str) -> Option<Message> {
+        self.fails(why);
+        tokio::select! {
+            () = sleep(AFTER_TROUBLE) => {}
+            () = closes(closing) => {}
         }
         None
+    }
+
+    fn fails(&self, why: &str) {
+        let mut failures = self.failures();
+        failures.in_a_row = failures.in_a_row.saturating_add(1);
+        why.clone_into(&mut failures.last);
+        drop(failures);
+        self.has_news.notify_one();
+    }
+
+    fn is_answered(&self) {
+        *self.failures() = Failures::default();
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last request was answered well.
+    pub(crate) fn is_well(&self) -> bool {
+        self.failures().in_a_row == 0
+    }
+
+    /// Why requests come to nothing. One may be lost with a connection: that is none.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        let failures = self.failures();
+        (failures.in_a_row > 1).then(|| {
+            let Source { stream, consumer, .. } = &self.source;
+            let text = format!(
+                "requests for messages of consumer '{consumer}' of stream '{stream}' come to \
+                 nothing: {}. Look whether this login may publish to \
+                 $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}",
+                failures.last
+            );
+            Error::new(ErrorKind::Unreachable, text)
+        })
+    }
+
+    /// Where the broker tells of the consumer.
+    pub(crate) fn info_path(&self) -> String {
+        format!("CONSUMER.INFO.{}.{}", self.source.stream, self.source.consumer)
     }
 }
 
@@ -142,14 +217,6 @@ impl Pulls {
             drop(end);
             let _ = task.await;
         }
-    }
-}
-
-/// Takes a moment after trouble: whoever asks again does so at once.
-async fn rest(closing: &mut watch::Receiver<bool>) {
-    tokio::select! {
-        () = sleep(AFTER_TROUBLE) => {}
-        () = closes(closing) => {}
     }
 }
 

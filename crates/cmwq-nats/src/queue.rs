@@ -340,7 +340,8 @@ impl SharedQueue {
     }
 
     /// Removes the queue from the broker with all of its items, also those that were given up.
-    /// Machines that serve it wait until somebody opens it again.
+    /// Machines that serve it wait until somebody opens it again; their
+    /// [`trouble`](crate::Serving::trouble) says so.
     ///
     /// # Errors
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).

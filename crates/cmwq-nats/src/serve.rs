@@ -225,7 +225,13 @@ impl Serving {
         self.machine.is_serving()
     }
 
-    /// Why this machine gets no items, if that is known. `None`: nothing is wrong. Does not block.
+    /// Why this machine gets no items, as of a look in the last second or so: the broker does not
+    /// answer; it says no, since somebody has removed the queue; or it does not answer requests of
+    /// items, for which this login may lack the permission. `None`: nothing is wrong. Does not
+    /// block.
+    ///
+    /// The machine goes on asking, so this is over when the broker answers well again; but for a
+    /// connection that has ended for good, after which [`is_serving`](Self::is_serving) is false.
     #[must_use]
     pub fn trouble(&self) -> Option<Error> {
         self.machine.trouble()

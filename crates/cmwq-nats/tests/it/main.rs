@@ -23,3 +23,4 @@ mod taking;
 mod timing;
 #[cfg(feature = "tls")]
 mod tls;
+mod trouble;

@@ -1,6 +1,6 @@
 //! A program that takes items as machines do, and says of them what it is told to.
 
-use async_nats::{Client, Subject};
+use async_nats::{Client, Subject, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,6 +27,27 @@ impl Outsider {
             client.publish_with_reply(next, inbox, "".into()).await.unwrap();
             messages.next().await.unwrap().reply.expect("a message")
         })
+    }
+
+    /// Hears from now on what anybody publishes there.
+    pub(crate) fn listen(&self, subject: &str) -> Subscriber {
+        self.runtime.block_on(async {
+            let messages = self.client.subscribe(subject.to_owned()).await.unwrap();
+            // An answer says that the broker has read what was sent before.
+            self.client.request("$JS.API.INFO", "".into()).await.unwrap();
+            messages
+        })
+    }
+
+    /// Waits for so many messages.
+    pub(crate) fn hear(&self, mut messages: Subscriber, many: usize) {
+        self.runtime.block_on(async {
+            for _ in 0..many {
+                messages.next().await.unwrap();
+            }
+            // It needs the runtime for its end.
+            drop(messages);
+        });
     }
 
     pub(crate) fn say(&self, of: &Subject, word: &'static str) {
