@@ -248,10 +248,22 @@ fn read(payload: &[u8]) -> Result<Result<Value, No>, String> {
     let answer: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
     let Some(error) = answer.get("error") else { return Ok(Ok(answer)) };
     let text = error["description"].as_str().unwrap_or("no reason given").to_owned();
-    if error["code"] == UNAVAILABLE && !text.contains("maximum messages") {
+    if error["code"] == UNAVAILABLE && limit_in(&text).is_none() {
         return Err(text);
     }
     Ok(Err(No { code: error["err_code"].as_u64().unwrap_or(0), text }))
+}
+
+/// Which limit a refused message would exceed. All have the number 10077, "the message could not be
+/// stored": only the text tells.
+fn limit_in(text: &str) -> Option<Stored> {
+    [
+        ("per subject", Stored::Occupied),
+        ("maximum messages", Stored::Full),
+        ("maximum bytes", Stored::NoRoom),
+    ]
+    .into_iter()
+    .find_map(|(words, limit)| text.contains(words).then_some(limit))
 }
 
 /// What has become of a message.
@@ -263,6 +275,8 @@ pub(crate) enum Stored {
     Occupied,
     /// The stream has as many messages as it may have.
     Full,
+    /// The stream has as many bytes as an operator allows.
+    NoRoom,
 }
 
 /// Stores a message; see [`ask`].
@@ -293,10 +307,7 @@ pub(crate) async fn store(
     };
     match answer {
         Ok(_) => Ok(Stored::Here),
-        // Both have the number 10077, "the message could not be stored": only the text tells.
-        Err(no) if no.text.contains("per subject") => Ok(Stored::Occupied),
-        Err(no) if no.text.contains("maximum messages") => Ok(Stored::Full),
-        Err(no) => Err(no.to_error(&what)),
+        Err(no) => limit_in(&no.text).ok_or_else(|| no.to_error(&what)),
     }
 }
 
@@ -367,9 +378,18 @@ mod tests {
         let no =
             read(br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#);
         assert_eq!(no.unwrap().unwrap_err().code, NO_STREAM);
-        let full =
-            br#"{"error":{"code":503,"err_code":10077,"description":"maximum messages exceeded"}}"#;
-        assert!(read(full).unwrap().is_err());
+        let full = |what| {
+            let text = format!("maximum {what} exceeded");
+            json!({ "error": { "code": 503, "err_code": 10077, "description": text } }).to_string()
+        };
+        for (what, limit) in [
+            ("messages", Stored::Full),
+            ("messages per subject", Stored::Occupied),
+            ("bytes", Stored::NoRoom),
+        ] {
+            let no = read(full(what).as_bytes()).unwrap().unwrap_err();
+            assert_eq!(limit_in(&no.text), Some(limit), "{what}");
+        }
         let starts = br#"{"error":{"code":503,"err_code":10008,"description":"unavailable"}}"#;
         assert_eq!(read(starts), Err("unavailable".to_owned()));
         assert!(read(b"").is_err());

@@ -16,7 +16,8 @@ pub enum ErrorKind {
     Unreachable,
     /// The broker said no. Nothing was done.
     Refused,
-    /// The queue has as many items as [`max_queued`](crate::QueueBuilder::max_queued) allows.
+    /// The queue has as many items as [`max_queued`](crate::QueueBuilder::max_queued) allows, or as
+    /// many bytes as an operator does.
     Full,
     /// A thread or a workqueue could not be had on this machine.
     Local,

@@ -401,7 +401,7 @@ impl Machine {
                 self.say(item, beat, done());
             }
             // What has this subject may be the letter of another item with the key.
-            Ok(Stored::Occupied | Stored::Full) | Err(_) => {
+            Ok(Stored::Occupied | Stored::Full | Stored::NoRoom) | Err(_) => {
                 self.last_reasons.keep(item, reason);
                 self.retry(item, beat);
             }

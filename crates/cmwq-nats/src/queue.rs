@@ -439,6 +439,15 @@ impl SharedQueue {
                     self.name()
                 ),
             )),
+            Stored::NoRoom => Err(Error::new(
+                ErrorKind::Full,
+                format!(
+                    "queue '{}' has as many bytes as an operator allows (max_bytes of a stream \
+                     cmwq-…_{0}): wait, as by `flush`, let more machines serve it, or have that \
+                     raised",
+                    self.name()
+                ),
+            )),
         }
     }
 

@@ -215,9 +215,12 @@ impl<'a> Lock<'a> {
             let now = queue.find(Place::Later, &address)?;
             match (stored, now) {
                 (Stored::Here, Some(number)) => return Ok(Self { queue, number }),
-                (Stored::Full, _) => {
+                (Stored::Full | Stored::NoRoom, _) => {
                     let stream = queue.names.stream(Place::Later);
-                    let text = format!("{what}: stream {stream} has as many messages as it may");
+                    let text = format!(
+                        "{what}: stream {stream} has as many messages, or bytes, as it may: have \
+                         its limits raised"
+                    );
                     return Err(Error::new(ErrorKind::Full, text));
                 }
                 _ => {}

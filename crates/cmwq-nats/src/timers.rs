@@ -75,14 +75,16 @@ async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<St
     }
     match store(client, moved(client, item, subject), PATIENCE).await.ok()? {
         Stored::Here => return Some(done()),
-        Stored::Occupied | Stored::Full if !is_later => return Some(look_later(item)),
-        Stored::Occupied | Stored::Full => {}
+        Stored::Occupied | Stored::Full | Stored::NoRoom if !is_later => {
+            return Some(look_later(item));
+        }
+        Stored::Occupied | Stored::Full | Stored::NoRoom => {}
     }
     let due = names.due(item.address(), &item.sequence().to_string());
     Some(match store(client, moved(client, item, due), PATIENCE).await.ok()? {
         // If it is there, this was done before.
         Stored::Here | Stored::Occupied => done(),
-        Stored::Full => look_later(item),
+        Stored::Full | Stored::NoRoom => look_later(item),
     })
 }
 

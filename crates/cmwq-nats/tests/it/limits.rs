@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use cmwq_nats::{ErrorKind, Serving, SharedQueue};
+use serde_json::json;
 
 use crate::support::{Gate, broker_or_skip, eventually, holding, noting, queue, runs, text};
 
@@ -119,6 +120,22 @@ fn a_full_queue_refuses_and_loses_nothing() {
     let mut ran: Vec<String> = (0..4).map(|_| seen.next()).collect();
     ran.sort();
     assert_eq!(ran, ["0", "1", "2", "4"]);
+}
+
+/// By an operator: at once, and not when patience ends.
+#[test]
+fn a_queue_that_may_have_no_more_bytes_refuses() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "bytes");
+    server.configure("cmwq-run_bytes", "max_bytes", json!(2000));
+    let _ = queue.queue("f", [0; 1000]).unwrap();
+    let refused = queue.queue("f", [0; 1000]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
+    assert!(refused.to_string().contains("max_bytes"), "{refused}");
+    let _serving = queue.serve().function("f", |_| Ok(())).start().unwrap();
+    queue.flush().unwrap();
+    let _ = queue.queue("f", [0; 1000]).unwrap();
 }
 
 /// Also to a broker that looks first whether there is room.
