@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cmwq::Workqueue;
+use cmwq::sysfs::{Attribute, Mode};
 
 use crate::error::{Error, ErrorKind};
 use crate::item::Item;
@@ -78,7 +79,13 @@ impl Server {
     /// Without this, it is a managed workqueue with the shared queue's name.
     ///
     /// While the machine serves, there is always an item in that workqueue, so to drain or close it
-    /// waits for [`close`](Serving::close).
+    /// waits for [`close`](Serving::close). An idle machine has a place there for up to a second at
+    /// a time, in which it waits for a message: what else is queued on an
+    /// [ordered](cmwq::Builder::ordered) workqueue waits so long, and so it does on one of which
+    /// all other places of [`max_active`](cmwq::Builder::max_active) are taken.
+    ///
+    /// Of a [per-CPU](cmwq::Builder::percpu) workqueue only the CPU is used on which this machine
+    /// is started. A [BH](cmwq::Builder::bh) workqueue cannot be used: its items must not block.
     pub fn on(mut self, workqueue: &Workqueue) -> Self {
         self.workqueue = Some(workqueue.clone());
         self
@@ -145,8 +152,8 @@ impl Server {
     /// broker.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput): the name of a function, or none was given.
-    /// [`Local`](ErrorKind::Local): the workqueue could not be made, or is closed.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the name of a function, or none was given; or a
+    /// BH workqueue. [`Local`](ErrorKind::Local): the workqueue could not be made, or is closed.
     /// [`Unreachable`](ErrorKind::Unreachable): the broker does not answer.
     pub fn start(self) -> Result<Serving, Error> {
         let Self { queue, workqueue, functions, attempts, retry_after, on_failure, wrong } = self;
@@ -160,12 +167,28 @@ impl Server {
             )));
         }
         let workqueue = match workqueue {
+            Some(workqueue) if is_bh(&workqueue) => {
+                return Err(Error::invalid(format!(
+                    "queue '{}' cannot be served on workqueue '{}': the items of a BH workqueue \
+                     must not block, and a machine waits for messages there; give `on` one of \
+                     another kind",
+                    queue.name(),
+                    workqueue.name()
+                )));
+            }
             Some(workqueue) => workqueue,
             None => local_workqueue(queue.name())?,
         };
         let plan = Plan { queue, workqueue, functions, attempts, retry_after, on_failure };
         Ok(Serving { machine: Machine::start(plan)?, is_over: false })
     }
+}
+
+/// Of the per-CPU workqueues only BH ones have a limit that cannot be changed.
+fn is_bh(workqueue: &Workqueue) -> bool {
+    let attributes = workqueue.sysfs();
+    attributes.show(Attribute::PerCpu).is_ok_and(|is_percpu| is_percpu == "1")
+        && attributes.mode(Attribute::MaxActive) == Some(Mode::ReadOnly)
 }
 
 /// Names of workqueues are shorter than those of shared queues.

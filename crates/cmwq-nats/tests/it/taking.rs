@@ -164,6 +164,29 @@ fn closing_waits_for_what_runs_and_leaves_the_rest() {
     queue.flush().unwrap();
 }
 
+/// Its items must not block, and pullers do.
+#[test]
+fn a_bh_workqueue_is_refused() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "bottom");
+    let kinds = [
+        (Workqueue::builder("bottom-half").bh(), false),
+        (Workqueue::builder("bottom-cpu").percpu(), true),
+        (Workqueue::builder("bottom-ordered").ordered(), true),
+        (Workqueue::builder("bottom-unbound").unbound(), true),
+    ];
+    for (builder, may_serve) in kinds {
+        let wq = builder.build().unwrap();
+        match queue.serve().on(&wq).function("f", |_| Ok(())).start() {
+            Ok(_) => assert!(may_serve, "{wq:?}"),
+            Err(error) => {
+                assert_eq!((error.kind(), may_serve), (ErrorKind::InvalidInput, false), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_workqueue_that_is_closed_serves_nothing() {
     let server = broker_or_skip!();
