@@ -343,6 +343,11 @@ impl SharedQueue {
     /// Machines that serve it wait until somebody opens it again; their
     /// [`trouble`](crate::Serving::trouble) says so.
     ///
+    /// Let functions that run end before the queue is opened again under its name: the numbers of
+    /// items begin anew then, and what a machine says at the end of a run of the old queue is taken
+    /// for a word about the new item that has its number, if a machine has taken that. It would be
+    /// lost if it then failed, or be run once more.
+    ///
     /// # Errors
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
     pub fn destroy(self) -> Result<(), Error> {
