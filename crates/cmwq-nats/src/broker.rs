@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
+use std::process;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
@@ -31,7 +33,10 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 ///
 /// Clones are the same connection. It has one thread, `cmwq/nats`, which runs no items. When the
 /// broker goes away, the thread connects again for as long as there is a handle, a queue or a
-/// machine that serves one. A forked child has no such thread: it connects for itself.
+/// machine that serves one.
+///
+/// A forked child has no such thread, and connects for itself: its calls on what it has inherited
+/// fail with [`Local`](ErrorKind::Local), and to drop that waits for nothing.
 ///
 /// Calls block, and may be made from items of workqueues and from any other thread, those of async
 /// runtimes included; there, they block the runtime's thread.
@@ -44,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) patience: Duration,
     pub(crate) handle: Handle,
+    /// Who has the thread.
+    process: u32,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -93,7 +100,7 @@ impl Broker {
     pub(crate) fn ask(&self, what: &str, question: Question) -> Result<Result<Value, No>, Error> {
         let (client, patience, what) =
             (self.inner.client.clone(), self.inner.patience, what.to_owned());
-        self.wait(async move { api::ask(&client, &what, question, patience).await })
+        self.wait(async move { api::ask(&client, &what, question, patience).await })?
     }
 
     /// A way to ask for the messages of a consumer. Who waits for `has_news` hears when that comes
@@ -104,24 +111,49 @@ impl Broker {
         has_news: &Arc<Notify>,
     ) -> Result<Arc<Pulls>, Error> {
         let (client, has_news) = (self.inner.client.clone(), has_news.clone());
-        let pulls = self.wait(async move { Pulls::new(client, source, has_news).await });
+        let pulls = self.wait(async move { Pulls::new(client, source, has_news).await })?;
         let pulls = pulls.map_err(|error| {
             Error::new(ErrorKind::Unreachable, format!("the broker cannot be asked: {error}"))
         })?;
         Ok(Arc::new(pulls))
     }
 
-    /// Runs a future on the connection's thread and blocks the caller until it is done.
+    /// Runs a future on the connection's thread and blocks the caller until it is done. Fails in a
+    /// forked child only.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
-    ) -> T {
+    ) -> Result<T, Error> {
+        self.inner.check_process()?;
         let (sender, receiver) = mpsc::sync_channel(1);
         self.inner.handle.spawn(async move {
             let _ = sender.send(future.await);
         });
         // The thread lives as long as there is a `Broker`, such as this one.
-        cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked")
+        Ok(cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked"))
+    }
+}
+
+/// A forked child keeps what it has inherited: the threads to which the parts belong are not there,
+/// may have held their locks as it was forked, and nobody would do what the end of the parts asks
+/// for.
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if self.inner.check_process().is_err() {
+            mem::forget(Arc::clone(&self.inner));
+        }
+    }
+}
+
+impl Inner {
+    /// Fails in a forked child.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        let text = "this process was forked from the one that has connected, and has no thread for \
+                    that connection: call `Broker::connect` in the child";
+        Err(Error::new(ErrorKind::Local, text))
     }
 }
 
@@ -198,7 +230,7 @@ impl BrokerBuilder {
             )
         })?;
         let (stop, thread) = (Some(stop), Some(thread));
-        let inner = Inner { client, patience, handle, stop, thread };
+        let inner = Inner { client, patience, handle, process: process::id(), stop, thread };
         Ok(Broker { inner: Arc::new(inner) })
     }
 }

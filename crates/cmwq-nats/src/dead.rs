@@ -115,7 +115,7 @@ impl DeadLetter {
             let next = queue.broker.wait(async move {
                 api::message_from(&client, &what, (&stream, from), patience).await
             });
-            let Some(message) = next? else { break };
+            let Some(message) = next?? else { break };
             let Some(sequence) = header(&message, SEQUENCE).parse().ok() else { break };
             if let Some(address) = Address::of_subject(header(&message, SUBJECT)) {
                 letters.push(Self { queue: queue.clone(), address, message, sequence });

@@ -177,14 +177,23 @@ impl Machine {
     }
 
     pub(crate) fn is_serving(&self) -> bool {
-        let has_client = !has_ended(&self.plan.queue.broker.inner.client);
-        !self.is_refused.load(Ordering::Relaxed) && !self.is_closing() && has_client
+        self.check_process().is_ok()
+            && !self.is_refused.load(Ordering::Relaxed)
+            && !self.is_closing()
+            && !has_ended(&self.plan.queue.broker.inner.client)
+    }
+
+    /// Fails in a forked child, where it serves nothing.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        self.plan.queue.broker.inner.check_process()
     }
 
     /// See [`Serving::trouble`](crate::Serving::trouble).
     pub(crate) fn trouble(&self) -> Option<Error> {
-        let has_ended = has_ended(&self.plan.queue.broker.inner.client);
-        if has_ended {
+        if let Err(error) = self.check_process() {
+            return Some(error);
+        }
+        if has_ended(&self.plan.queue.broker.inner.client) {
             return Some(Error::new(ErrorKind::Unreachable, ENDED));
         }
         self.trouble.get()
@@ -197,6 +206,10 @@ impl Machine {
     /// See [`Serving::close`](crate::Serving::close) and
     /// [`close_timeout`](crate::Serving::close_timeout). Whether all has ended.
     pub(crate) fn close(&self, limit: Option<Duration>) -> bool {
+        if self.check_process().is_err() {
+            // Its items are the parent's.
+            return true;
+        }
         self.closing.send_replace(true);
         // One of its functions would wait for its own end. What the broker still sends goes back to
         // it, and the last puller takes the machine along.
@@ -213,7 +226,8 @@ impl Machine {
             return false;
         }
         let (pulls, patience) = (self.pulls.clone(), left().map_or(ENDS, |left| left.min(ENDS)));
-        self.plan.queue.broker.wait(async move { timeout(patience, pulls.end()).await.ok() });
+        let ends = async move { timeout(patience, pulls.end()).await };
+        let _ = self.plan.queue.broker.wait(ends);
         true
     }
 
@@ -263,14 +277,15 @@ impl Machine {
         let inner = &self.plan.queue.broker.inner;
         let (pulls, client) = (self.pulls.clone(), inner.client.clone());
         let mut closing = self.closing.subscribe();
-        self.plan.queue.broker.wait(async move {
+        let fetched = self.plan.queue.broker.wait(async move {
             let message = pulls.fetch(&mut closing).await?;
             if *closing.borrow() {
                 give_back(&client, &message).await;
                 return None;
             }
             Item::of(message)
-        })
+        });
+        fetched.ok().flatten()
     }
 
     fn take(&self, item: &Item) {

@@ -429,7 +429,7 @@ impl SharedQueue {
     /// See [`api::store`].
     pub(crate) fn store(&self, message: Question) -> Result<Stored, Error> {
         let (client, patience) = (self.broker.inner.client.clone(), self.broker.inner.patience);
-        self.broker.wait(async move { api::store(&client, message, patience).await })
+        self.broker.wait(async move { api::store(&client, message, patience).await })?
     }
 
     fn put_message(&self, address: Address, message: Question) -> Result<Ticket, Error> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,6 +266,10 @@ impl Drop for Serving {
     fn drop(&mut self) {
         if !self.is_over {
             self.machine.close(None);
+        }
+        // As a `Broker` is kept there.
+        if self.machine.check_process().is_err() {
+            mem::forget(Arc::clone(&self.machine));
         }
     }
 }

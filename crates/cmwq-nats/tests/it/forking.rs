@@ -1,6 +1,8 @@
 //! Processes that fork.
 
-use cmwq_nats::Broker;
+use std::time::Duration;
+
+use cmwq_nats::{Broker, ErrorKind};
 
 use crate::support::{broker_or_skip, noting, queue, runs};
 
@@ -26,13 +28,41 @@ fn a_parent_and_its_child_make_different_ids() {
     assert_eq!(seen.rest(), ["before", "child", "parent"]);
 }
 
-/// Forks; the child plays `part` and ends, with 0 if that did not panic.
+/// The thread that drives the connection is in the parent.
+#[test]
+fn what_a_child_inherits_fails_at_once_and_may_be_dropped() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "inherited");
+    let ticket = queue.queue_delayed("f", "", Duration::MAX).unwrap();
+    let serving = queue.serve().function("f", |_| Ok(())).start().unwrap();
+    let child = begin_child(move || {
+        let error = queue.queue("f", "child").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Local, "{error}");
+        assert!(error.to_string().contains("forked"), "{error}");
+        for error in [queue.flush(), ticket.flush(), ticket.cancel().map(drop)] {
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Local);
+        }
+        let trouble = serving.trouble().map(|error| error.kind());
+        assert_eq!((serving.is_serving(), trouble), (false, Some(ErrorKind::Local)));
+        // Whichever has the last handle.
+        drop((serving, ticket, queue, broker));
+    });
+    assert_eq!(end_of(child), 0);
+    let queue = server.connect().queue("inherited").open().unwrap();
+    let backlog = queue.backlog().unwrap();
+    assert_eq!((backlog.waiting, backlog.delayed), (0, 1));
+}
+
+/// Forks; the child plays `part` and ends, with 0 if that did not panic, nor take for ever.
 fn begin_child(part: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child makes calls that a child of a process with threads may make here: it
     // allocates, which the C library's allocator can do there, and uses nothing of the parent's.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "cannot fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
+        // SAFETY: a number. The signal ends the child.
+        unsafe { libc::alarm(100) };
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(part));
         // SAFETY: nothing of this process is used any more.
         unsafe { libc::_exit(i32::from(result.is_err())) }
