@@ -278,6 +278,19 @@ impl SharedQueue {
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), Error> {
+        self.flush_until(None).map(drop)
+    }
+
+    /// As [`flush`](Self::flush), and waits at most so long; where the broker does not answer,
+    /// until [`patience`](crate::BrokerBuilder::patience) ends. `false`: something is not done yet.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn flush_timeout(&self, limit: Duration) -> Result<bool, Error> {
+        self.flush_until(Instant::now().checked_add(limit))
+    }
+
+    fn flush_until(&self, deadline: Option<Instant>) -> Result<bool, Error> {
         let what = format!("flush queue '{}'", self.name());
         inside::refuse_own(&what, self, |_| true)?;
         // What was queued again, or is due and held up, becomes an item, with a higher number; then
@@ -285,9 +298,12 @@ impl SharedQueue {
         let again = self.names.subjects(Place::Again);
         let first_again = json!({ "seq": 1, "next_by_subj": again });
         let last = self.state(Place::Later, &what)?.1;
-        until(|| Ok(self.search(Place::Again, &first_again)?.is_none_or(|first| first > last)))?;
+        let no_older = || Ok(self.search(Place::Again, &first_again)?.is_none_or(|one| one > last));
+        if !until(deadline, no_older)? {
+            return Ok(false);
+        }
         let last = self.state(Place::Run, &what)?.1;
-        until(|| {
+        until(deadline, || {
             // A broker that was killed may have messages of items that are done.
             let is_empty = self.state(Place::Run, &what)?.0 > last;
             Ok(is_empty || leftovers::done_until(&self.consumer(&what)?) >= last)
@@ -536,13 +552,22 @@ pub(crate) fn number(value: &Value) -> u64 {
 }
 
 /// Looks until something is so, less and less often: the broker tells nobody that an item is done.
-pub(crate) fn until(mut is_so: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
+/// `false`: it was not when the time was up.
+pub(crate) fn until(
+    deadline: Option<Instant>,
+    mut is_so: impl FnMut() -> Result<bool, Error>,
+) -> Result<bool, Error> {
     let begun = Instant::now();
     while !is_so()? {
-        let pause = (begun.elapsed() / 4).clamp(LOOKS.0, LOOKS.1);
+        let now = Instant::now();
+        let left = deadline.map_or(LOOKS.1, |deadline| deadline.saturating_duration_since(now));
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let pause = ((now - begun) / 4).clamp(LOOKS.0, LOOKS.1).min(left);
         cmwq::blocking(|| thread::sleep(pause));
     }
-    Ok(())
+    Ok(true)
 }
 
 impl fmt::Debug for SharedQueue {

@@ -1,6 +1,7 @@
 //! One item that was queued: taking it back, waiting for it.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::inside;
@@ -100,10 +101,23 @@ impl Ticket {
     /// [`Unreachable`](crate::ErrorKind::Unreachable), [`Refused`](crate::ErrorKind::Refused).
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> Result<(), Error> {
+        self.flush_until(None).map(drop)
+    }
+
+    /// As [`flush`](Self::flush), and waits at most so long; where the broker does not answer,
+    /// until [`patience`](crate::BrokerBuilder::patience) ends. `false`: it is not done yet.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn flush_timeout(&self, limit: Duration) -> Result<bool, Error> {
+        self.flush_until(Instant::now().checked_add(limit))
+    }
+
+    fn flush_until(&self, deadline: Option<Instant>) -> Result<bool, Error> {
         let what = format!("wait for an item of queue '{}'", self.queue.name());
         inside::refuse_own(&what, &self.queue, |address| *address == self.address)?;
         // In this order, in which it goes from one place to the next.
-        until(|| {
+        until(deadline, || {
             for place in [Place::Later, Place::Again, Place::Due, Place::Run] {
                 if self.queue.find(place, &self.address)?.is_some() {
                     return Ok(false);

@@ -43,6 +43,26 @@ fn a_flush_ends_though_others_go_on_queueing() {
 }
 
 #[test]
+fn a_flush_with_a_limit_does_not_wait_for_longer() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "in-time");
+    let (note, seen) = runs();
+    let gate = Gate::default();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+    let ticket = queue.queue("f", "held").unwrap();
+    assert_eq!(seen.next(), "held");
+    for limit in [Duration::ZERO, Duration::from_millis(20)] {
+        assert!(!ticket.flush_timeout(limit).unwrap(), "it still runs");
+        assert!(!queue.flush_timeout(limit).unwrap(), "it still runs");
+    }
+    gate.open();
+    assert!(ticket.flush_timeout(Duration::MAX).unwrap());
+    assert!(queue.flush_timeout(Duration::from_secs(60)).unwrap());
+    assert!(queue.flush_timeout(Duration::ZERO).unwrap(), "nothing is left");
+}
+
+#[test]
 fn an_empty_queue_is_flushed_at_once() {
     let server = broker_or_skip!();
     let broker = server.connect();
