@@ -19,8 +19,8 @@ pub enum ErrorKind {
     /// The queue has as many items as [`max_queued`](crate::QueueBuilder::max_queued) allows, or as
     /// many bytes as an operator does.
     Full,
-    /// A thread or a workqueue could not be had on this machine; or this process was forked from the
-    /// one that has connected.
+    /// A thread or a workqueue could not be had on this machine; or this process was forked from
+    /// the one that has connected.
     Local,
 }
 
