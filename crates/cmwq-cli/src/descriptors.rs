@@ -1,5 +1,8 @@
-//! How many files the command may have open.
+//! What the command does with its descriptors: how many there may be, and whether one takes more.
 
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit on open files as far as the process may, and returns it.
@@ -11,4 +14,11 @@ pub(crate) fn raise_limit() -> u64 {
         Err(_) => limit.current,
     };
     current.unwrap_or(u64::MAX)
+}
+
+/// Whether a little can be written to it now without waiting for whoever reads it.
+pub(crate) fn takes_more(to: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&to, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
 }

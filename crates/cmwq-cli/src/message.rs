@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::thread;
 
 use cmwq::foreign::harmless_lines;
 use indicatif::ProgressBar;
@@ -14,9 +15,30 @@ use rustix::io::Errno;
 /// What is on the terminal, and is taken away for each message.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// From now on this bar is on standard error, if it is not hidden.
+/// Held by whoever writes while the bar is not there, or draws it. The bar has a lock of its own
+/// for that, which nobody can try.
+static BESIDE: Mutex<()> = Mutex::new(());
+
+/// From now on this bar is on standard error.
 pub(crate) fn stand_beside(bar: &ProgressBar) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+}
+
+/// Writes something while the bar is not there.
+pub(crate) fn beside<T>(bar: &ProgressBar, write: impl FnOnce() -> T) -> T {
+    let _beside = BESIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    bar.suspend(write)
+}
+
+/// Draws the bar, unless somebody writes beside it: he may have to wait for the terminal, and who
+/// draws has other things to do.
+pub(crate) fn draw(draw: impl FnOnce()) {
+    let _beside = match BESIDE.try_lock() {
+        Err(TryLockError::WouldBlock) => return,
+        Err(TryLockError::Poisoned(beside)) => beside.into_inner(),
+        Ok(beside) => beside,
+    };
+    draw();
 }
 
 /// Says `text` on standard error, in one write so that lines of several processes stay whole.
@@ -33,8 +55,18 @@ pub(crate) fn say(text: impl Display) {
     let write = || _ = io::stderr().lock().write_all(line.as_bytes());
     let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match bar {
-        Some(bar) if !bar.is_hidden() => bar.suspend(write),
-        _ => write(),
+        Some(bar) => beside(&bar, write),
+        None => write(),
+    }
+}
+
+/// As [`say`], for who must not wait until the terminal, or another reader, takes it.
+pub(crate) fn say_meanwhile(text: impl Display) {
+    let text = text.to_string();
+    let said = text.clone();
+    let sayer = thread::Builder::new().name("message".into()).spawn(move || say(said));
+    if sayer.is_err() {
+        say(text);
     }
 }
 

@@ -54,10 +54,10 @@ impl Limit {
         }
         match self.why {
             Why::Asked => return,
-            Why::Usual => message::say(format_args!(
+            Why::Usual => message::say_meanwhile(format_args!(
                 "{most} commands run, and others wait: --max-active says whether there may be more"
             )),
-            Why::Files(fds) => message::say(format_args!(
+            Why::Files(fds) => message::say_meanwhile(format_args!(
                 "{most} commands run, and others wait: no more have room in the limit of {fds} \
                  open files (ulimit -Hn)"
             )),

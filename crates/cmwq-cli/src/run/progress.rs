@@ -1,10 +1,11 @@
 //! The progress bar: what is done, runs, waits and has failed, and how long it takes still.
 
+use std::io;
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::message;
+use crate::{descriptors, message};
 
 const TEMPLATE: &str = "[{elapsed}] {wide_bar} {msg}";
 
@@ -41,39 +42,49 @@ impl Stand {
 }
 
 /// A bar on standard error, or nothing.
-#[derive(Debug)]
-pub(super) struct Progress(ProgressBar);
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+    /// Known from the start: to ask the bar takes its lock, which somebody may have who waits for
+    /// the terminal.
+    is_shown: bool,
+}
 
 impl Progress {
     /// Nothing is shown where standard error is no terminal.
     pub(super) fn new(is_wanted: bool) -> Self {
         if !is_wanted {
-            return Self(ProgressBar::hidden());
+            return Self { bar: ProgressBar::hidden(), is_shown: false };
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(TEMPLATE).expect("the template is well formed");
         let bar = bar.with_style(style);
-        message::stand_beside(&bar);
-        Self(bar)
+        let is_shown = !bar.is_hidden();
+        if is_shown {
+            message::stand_beside(&bar);
+        }
+        Self { bar, is_shown }
     }
 
-    pub(super) fn is_shown(&self) -> bool {
-        !self.0.is_hidden()
-    }
-
+    /// Shows how far everything is, unless that has to wait for the terminal.
     pub(super) fn show(&self, stand: &Stand) {
-        self.0.set_message(stand.text(self.0.elapsed()));
-        self.0.set_length(stand.known);
-        self.0.set_position(stand.done);
+        if !self.is_shown || !descriptors::takes_more(io::stderr()) {
+            return;
+        }
+        message::draw(|| {
+            self.bar.set_message(stand.text(self.bar.elapsed()));
+            self.bar.set_length(stand.known);
+            self.bar.set_position(stand.done);
+        });
     }
 
     /// Does something with the terminal while the bar is not there.
     pub(super) fn aside<T>(&self, what: impl FnOnce() -> T) -> T {
-        if self.is_shown() { self.0.suspend(what) } else { what() }
+        if self.is_shown { message::beside(&self.bar, what) } else { what() }
     }
 
     pub(super) fn end(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 

@@ -71,7 +71,8 @@ fn act(work: &Work, lets_end: bool) {
         // Also if there was enough before: who presses it does not mean those that run.
         Going::On | Going::Ending if lets_end => {
             running.end_soon();
-            message::say(format_args!(
+            // The next signal does not wait until somebody reads it.
+            message::say_meanwhile(format_args!(
                 "nothing more starts; {} that run may end, Ctrl-C again ends them",
                 running.count()
             ));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,14 +63,18 @@ impl Output {
         match self {
             Self::Nothing => Ok(()),
             Self::Bytes(both, tag) => both.iter().zip(ours).try_for_each(|(bytes, to)| {
-                let Some(tag) = &tag else { return to.write_all(bytes) };
-                let mut tagging = Tagging::new(to, Some(tag));
-                bytes.chunks(CHUNK).try_for_each(|part| tagging.write_all(part))
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                to.aside(|to| {
+                    let Some(tag) = &tag else { return to.write_all(bytes) };
+                    let mut tagging = Tagging::new(to, Some(tag));
+                    bytes.chunks(CHUNK).try_for_each(|part| tagging.write_all(part))
+                })
             }),
-            Self::Files(files, tag) => {
-                let mut both = files.iter().zip(ours);
-                both.try_for_each(|(from, to)| from.copy_to(&mut Tagging::new(to, tag.as_deref())))
-            }
+            Self::Files(files, tag) => files.iter().zip(ours).try_for_each(|(from, to)| {
+                to.aside(|to| from.copy_to(&mut Tagging::new(to, tag.as_deref())))
+            }),
         }
     }
 }
@@ -82,6 +86,17 @@ struct Ours {
     /// Without a reader there is nothing left to do. If not, what is written to it is dropped then.
     is_needed: bool,
     is_closed: bool,
+    /// What makes room for what is written to it alone.
+    bar: Option<Progress>,
+}
+
+impl Ours {
+    fn aside<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
+        match self.bar.clone() {
+            Some(bar) => bar.aside(|| write(self)),
+            None => write(self),
+        }
+    }
 }
 
 impl io::Write for Ours {
@@ -108,6 +123,8 @@ impl io::Write for Ours {
 pub(super) struct Sink {
     keeps_order: bool,
     progress: Progress,
+    /// Standard output is a terminal, as standard error is where the bar is shown.
+    is_terminal: bool,
     journal: Option<Journal>,
     state: Mutex<State>,
 }
@@ -135,8 +152,10 @@ impl Sink {
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         // As with `2>&1 | head`.
         let are_one = is_same(&out, &err);
-        let ours = |to, is_needed| Ours { to, is_needed, is_closed: false };
-        let ours = [ours(out, true), ours(err, are_one)];
+        let is_terminal = out.is_terminal();
+        let ours = |to, is_needed, bar| Ours { to, is_needed, is_closed: false, bar };
+        let alone = (!is_terminal).then(|| progress.clone());
+        let ours = [ours(out, true, None), ours(err, are_one, alone)];
         let state = State {
             ours,
             turn: 1,
@@ -144,7 +163,7 @@ impl Sink {
             in_memory: 0,
             spool: Spool::default(),
         };
-        Ok(Self { keeps_order, progress, journal, state: Mutex::new(state) })
+        Ok(Self { keeps_order, progress, is_terminal, journal, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,10 +183,17 @@ impl Sink {
         self.lock().ours.iter().any(|ours| ours.is_needed && ours.is_closed)
     }
 
+    /// Prints something while the bar is not there. Not where standard output is no terminal: a
+    /// reader as `less` takes it when he wants, and until then nobody could draw the bar, or say
+    /// something. Then the bar makes room for standard error alone.
+    fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        if self.is_terminal { self.progress.aside(print) } else { print() }
+    }
+
     /// Writes now, to standard output (0) or standard error (1).
     pub(super) fn write(&self, which: usize, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
-        self.progress.aside(|| state.ours[which].write_all(bytes))
+        self.aside(|| state.ours[which].aside(|to| to.write_all(bytes)))
     }
 
     /// The command with this number has ended, or was left out. `line`: for the log, when its
@@ -180,7 +206,7 @@ impl Sink {
     ) -> io::Result<()> {
         let mut state = self.lock();
         if !self.keeps_order {
-            self.progress.aside(|| output.print(&mut state.ours))?;
+            self.aside(|| output.print(&mut state.ours))?;
             return self.log(line);
         }
         if number != state.turn {
@@ -188,7 +214,7 @@ impl Sink {
             return Ok(());
         }
         state.turn += 1;
-        self.progress.aside(|| {
+        self.aside(|| {
             output.print(&mut state.ours)?;
             self.log(line)?;
             while let Some(line) = state.print_next()? {
@@ -251,7 +277,10 @@ impl State {
             Waiting::Spooled(part, tag) => {
                 let mut both = self.ours.iter_mut().enumerate();
                 let printed = both.try_for_each(|(which, to)| {
-                    self.spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
+                    let copy = |to: &mut Ours| {
+                        self.spool.copy(&part, which, &mut Tagging::new(to, tag.as_deref()))
+                    };
+                    to.aside(copy)
                 });
                 let line = printed.and_then(|()| self.spool.line(&part));
                 self.spool.remove(&part);

@@ -291,11 +291,9 @@ impl Work {
                 return *books;
             }
             let stand = self.stand(&books);
-            if self.sink.progress().is_shown() {
-                drop(books);
-                self.sink.progress().show(&stand);
-                books = self.books();
-            }
+            drop(books);
+            self.sink.progress().show(&stand);
+            books = self.books();
             let waited = self.changed.wait_timeout(books, REDRAW);
             books = waited.unwrap_or_else(PoisonError::into_inner).0;
             if Instant::now() >= look_at {

@@ -10,12 +10,15 @@ mod terminal;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::ioctl_fionread;
+use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -71,6 +74,11 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(begin.elapsed() < PATIENCE, "this never came about: {what}");
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Whether a pipe has no room for more.
+fn is_full(pipe: impl AsFd) -> bool {
+    ioctl_fionread(&pipe).unwrap() >= fcntl_getpipe_size(&pipe).unwrap() as u64
 }
 
 #[test]

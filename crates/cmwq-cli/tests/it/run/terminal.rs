@@ -5,9 +5,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::num::NonZero;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::{WAITS, command, eventually, printed};
+use super::{WAITS, check_signal, command, eventually, interrupt, is_full, printed};
 use crate::sum_terminal::{read_until, terminal};
 use crate::support::{check_code, not_tested, stderr};
 
@@ -70,6 +71,30 @@ fn a_message_stands_above_the_bar() {
     screen.process(shown.as_bytes());
     let said = "cmwq: sh: exited with status 255";
     assert_eq!(screen.screen().contents(), [said, said].join("\n"), "{shown:?}");
+}
+
+/// As `less` on its first page. Who waits for it has nothing of the terminal meanwhile.
+#[test]
+fn signals_are_heard_while_a_reader_takes_his_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut user, program) = terminal();
+    let script = "if [ {} = a ]; then exec seq 100000; fi; trap 'touch asked; exit' TERM; \
+                  touch up; while :; do sleep 0.01; done";
+    let args = ["--max-active", "2", "sh", "-c", script, ":::", "a", "b"];
+    let mut command = command(folder.path(), &args);
+    let child = command.env("TERM", "xterm").stderr(program).spawn().unwrap();
+    drop(command);
+    let is_there = |name: &str| folder.path().join(name).exists();
+    eventually("the other starts", || is_there("up"));
+    eventually("the reader has enough", || is_full(child.stdout.as_ref().unwrap()));
+    interrupt(&child);
+    let shown = read_until(&mut user, "Ctrl-C again ends them");
+    assert!(shown.contains("Ctrl-C again ends them"), "{shown:?}");
+    interrupt(&child);
+    eventually("the other is asked to end", || is_there("asked"));
+    let output = child.wait_with_output().unwrap();
+    check_signal(output.status, Signal::INT);
+    assert!(printed(&output).lines().eq((1..=100_000).map(|n| n.to_string())), "all of it");
 }
 
 #[test]
