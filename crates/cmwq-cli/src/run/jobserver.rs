@@ -38,6 +38,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tempfile::TempDir;
 
+use super::child::GRACE;
 use super::memory::{Floor, Memory};
 use super::signals::end_by;
 use crate::ignored::not_ignored;
@@ -247,7 +248,7 @@ pub(super) fn run(
             if let Some(signal) = status.signal() {
                 message::say(format_args!("ended by signal {signal}"));
                 if ENDS.contains(&signal) {
-                    end_by(signal);
+                    end_by(signal, GRACE);
                 }
             }
             code(status)

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use nix::unistd::{Pid, getppid, getsid};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
@@ -11,7 +12,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, raise};
 
-use super::child::GRACE;
 use super::running::Going;
 use super::work::Work;
 use crate::ignored::not_ignored;
@@ -42,14 +42,15 @@ pub(super) fn listen(work: &Arc<Work>) {
 }
 
 /// Ends this process by a signal that has been heeded, as if it had not been listened to: after a
-/// program that *exits* a shell goes on with its script or loop, whatever the code is.
-pub(super) fn end_by(signal: i32) {
+/// program that *exits* a shell goes on with its script or loop, whatever the code is. For so long
+/// it waits for what is being done.
+pub(super) fn end_by(signal: i32, patience: Duration) {
     // Of a PID namespace's first process the system takes no signal that is not listened to.
     if std::process::id() == 1 {
         return;
     }
     // What the library does when a process exits.
-    let _ = cmwq::shutdown(GRACE);
+    let _ = cmwq::shutdown(patience);
     // Nobody wants a core file of it.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = emulate_default_handler(signal);

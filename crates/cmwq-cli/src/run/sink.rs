@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::fstat;
@@ -126,6 +127,10 @@ pub(super) struct Sink {
     /// Standard output is a terminal, as standard error is where the bar is shown.
     is_terminal: bool,
     journal: Option<Journal>,
+    /// Nobody reads standard output any more.
+    // ORDERING (all accesses): no pairing: it is asked by whom a write has failed, and at the end.
+    // Not under the lock, which somebody may have who waits for a reader.
+    is_closed: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -163,7 +168,8 @@ impl Sink {
             in_memory: 0,
             spool: Spool::default(),
         };
-        Ok(Self { keeps_order, progress, is_terminal, journal, state: Mutex::new(state) })
+        let (is_closed, state) = (AtomicBool::new(false), Mutex::new(state));
+        Ok(Self { keeps_order, progress, is_terminal, journal, is_closed, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -180,7 +186,15 @@ impl Sink {
 
     /// Whether nobody reads standard output any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().ours.iter().any(|ours| ours.is_needed && ours.is_closed)
+        self.is_closed.load(Relaxed)
+    }
+
+    /// Notes whether somebody reads still, where something could not be written.
+    fn noted<T>(&self, state: &State, written: io::Result<T>) -> io::Result<T> {
+        if written.is_err() && state.ours.iter().any(|ours| ours.is_needed && ours.is_closed) {
+            self.is_closed.store(true, Relaxed);
+        }
+        written
     }
 
     /// Prints something while the bar is not there. Not where standard output is no terminal: a
@@ -193,7 +207,8 @@ impl Sink {
     /// Writes now, to standard output (0) or standard error (1).
     pub(super) fn write(&self, which: usize, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
-        self.aside(|| state.ours[which].aside(|to| to.write_all(bytes)))
+        let written = self.aside(|| state.ours[which].aside(|to| to.write_all(bytes)));
+        self.noted(&state, written)
     }
 
     /// The command with this number has ended, or was left out. `line`: for the log, when its
@@ -206,22 +221,23 @@ impl Sink {
     ) -> io::Result<()> {
         let mut state = self.lock();
         if !self.keeps_order {
-            self.aside(|| output.print(&mut state.ours))?;
-            return self.log(line);
+            let printed = self.aside(|| output.print(&mut state.ours));
+            return self.noted(&state, printed).and_then(|()| self.log(line));
         }
         if number != state.turn {
             state.keep(number, output, line);
             return Ok(());
         }
         state.turn += 1;
-        self.aside(|| {
+        let printed = self.aside(|| {
             output.print(&mut state.ours)?;
             self.log(line)?;
             while let Some(line) = state.print_next()? {
                 self.log(line)?;
             }
             Ok(())
-        })
+        });
+        self.noted(&state, printed)
     }
 
     fn log(&self, line: Option<String>) -> io::Result<()> {

@@ -39,6 +39,9 @@ const AHEAD: u64 = 64;
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two pictures of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
+/// No output could be written for so long, after a signal, and without a command that runs: nobody
+/// reads it.
+const STALL: Duration = Duration::from_secs(1);
 
 /// What became of the commands so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,8 +77,8 @@ pub(super) struct Work {
     sink: Sink,
     books: Mutex<Books>,
     changed: Condvar,
-    /// Those that run are ended, and killed if they do not.
-    insists: AtomicBool,
+    /// When those are killed that were to end, and do not. `None`: they are not to end.
+    kill_at: Mutex<Option<Deadline>>,
     /// Something could not be written.
     is_output_lost: AtomicBool,
     /// The exit code so far.
@@ -109,7 +112,8 @@ pub(super) fn run(
         message::say(format_args!("cannot start a thread: {error}"));
         return ExitCode::from(exit::NO_RESULT);
     }
-    let books = work.wait();
+    // Without what would wait for a reader, too: the bar, and the last words.
+    let Some(books) = work.wait() else { return work.leave(Duration::ZERO) };
     work.sink.progress().end();
     let summary = Summary {
         done: books.tally.done,
@@ -131,10 +135,7 @@ pub(super) fn run(
             summary.done, summary.failed
         ));
     }
-    if let Some(signal) = work.ended_by() {
-        signals::end_by(signal);
-    }
-    ExitCode::from(work.code())
+    work.leave(GRACE)
 }
 
 impl Work {
@@ -197,7 +198,7 @@ impl Work {
             sink,
             books: Mutex::default(),
             changed: Condvar::new(),
-            insists: AtomicBool::new(false),
+            kill_at: Mutex::default(),
             is_output_lost: AtomicBool::new(false),
             worst: AtomicU8::new(exit::DONE),
             signal: AtomicU8::new(0),
@@ -280,44 +281,66 @@ impl Work {
         }
     }
 
-    /// Waits until all that was started has ended, and no more will be.
-    fn wait(&self) -> Books {
-        let mut look_at = Instant::now() + LOOK;
-        let mut kill_at = None;
-        let mut books = self.books();
+    /// Waits until all that was started has ended, and no more will be. `None`: somebody has had
+    /// enough, and what is left are items whose output nobody reads. It writes nothing that would
+    /// have to wait for a reader itself.
+    fn wait(&self) -> Option<Books> {
+        let (mut look_at, mut stall) = (Instant::now() + LOOK, None);
         loop {
-            let is_over = books.is_all || self.running.going() != Going::On;
-            if is_over && books.outstanding == 0 {
-                return *books;
+            let pause = self.insist();
+            let books = self.books();
+            let waited =
+                self.changed.wait_timeout_while(books, pause, |books| !self.is_over(books));
+            let books = *waited.unwrap_or_else(PoisonError::into_inner).0;
+            if self.is_over(&books) {
+                return Some(books);
             }
-            let stand = self.stand(&books);
-            drop(books);
-            self.sink.progress().show(&stand);
-            books = self.books();
-            let waited = self.changed.wait_timeout(books, REDRAW);
-            books = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if Instant::now() >= look_at {
-                let outstanding = books.outstanding;
-                drop(books);
-                look_at = Instant::now() + LOOK;
-                self.limit.say_if_it_holds(self.running.count() as u64, outstanding);
-                self.insist(&mut kill_at);
-                books = self.books();
+            self.sink.progress().show(&self.stand(&books));
+            if Instant::now() < look_at {
+                continue;
+            }
+            look_at = Instant::now() + LOOK;
+            self.limit.say_if_it_holds(self.running.count() as u64, books.outstanding);
+            if self.is_stalled(&books, &mut stall) {
+                return None;
             }
         }
     }
 
-    /// Kills those that were to end, and do not.
-    fn insist(&self, kill_at: &mut Option<Deadline>) {
-        if !self.insists.load(Relaxed) {
-            return;
+    fn is_over(&self, books: &Books) -> bool {
+        books.outstanding == 0 && (books.is_all || self.running.going() != Going::On)
+    }
+
+    /// Kills those that were to end, and do not, when it is time: when to look again.
+    fn insist(&self) -> Duration {
+        match self.time_to_kill() {
+            Some(Duration::ZERO) => self.running.end_now(Signal::KILL),
+            Some(left) => return left.min(REDRAW),
+            None => {}
         }
-        if kill_at.is_none() {
-            *kill_at = Deadline::after(&self.running, GRACE);
+        REDRAW
+    }
+
+    /// How long those that are to end have still. `None`: they are not to.
+    fn time_to_kill(&self) -> Option<Duration> {
+        let kill_at = *self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        kill_at.map(|kill_at| kill_at.left(&self.running))
+    }
+
+    /// Whether items do not end although a signal asked for it and their commands have ended: they
+    /// wait for a reader. `stall`: how many there are, and since when.
+    fn is_stalled(&self, books: &Books, stall: &mut Option<(u64, Instant)>) -> bool {
+        let has_had_enough = self.signal.load(Relaxed) != 0
+            && self.time_to_kill() == Some(Duration::ZERO)
+            && self.running.count() == 0;
+        match stall {
+            _ if !has_had_enough => *stall = None,
+            Some((outstanding, since)) if *outstanding == books.outstanding => {
+                return since.elapsed() >= STALL;
+            }
+            _ => *stall = Some((books.outstanding, Instant::now())),
         }
-        if kill_at.is_some_and(|kill_at| kill_at.left(&self.running).is_zero()) {
-            self.running.end_now(Signal::KILL);
-        }
+        false
     }
 
     fn stand(&self, books: &Books) -> Stand {
@@ -489,7 +512,11 @@ impl Work {
 
     /// Ends those that run, and kills those that do not end.
     pub(super) fn end_now(&self) {
-        self.insists.store(true, Relaxed);
+        // Counted from here, and not from when somebody looks: who sent us a signal may kill us.
+        let now = Deadline::after(&self.running, GRACE);
+        let mut kill_at = self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *kill_at = kill_at.or(now);
+        drop(kill_at);
         self.running.end_now(Signal::TERM);
     }
 
@@ -501,6 +528,14 @@ impl Work {
     /// Something has changed for who waits to start the next command.
     pub(super) fn look_again(&self) {
         self.changed.notify_all();
+    }
+
+    /// Ends the process by the signal that says how it went, or says the exit code.
+    fn leave(&self, patience: Duration) -> ExitCode {
+        if let Some(signal) = self.ended_by() {
+            signals::end_by(signal, patience);
+        }
+        ExitCode::from(self.code())
     }
 
     /// The signal that says how it went.

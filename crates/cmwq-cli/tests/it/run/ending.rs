@@ -1,10 +1,14 @@
 //! How `cmwq run` ends before all is done.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, PipeReader};
+use std::path::Path;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::signals::state;
-use super::{command, eventually, printed, run, run_in};
+use super::{check_signal, command, eventually, interrupt, is_full, printed, run, run_in};
 use crate::support::{check_code, stderr};
 
 /// What is ended for it did not fail by itself.
@@ -53,6 +57,41 @@ fn what_a_command_leaves_behind_is_killed_with_it() {
         let pid = fs::read_to_string(&path).unwrap().trim().parse().unwrap();
         eventually("it has ended", || matches!(state(pid), None | Some('Z' | 'X')));
     }
+}
+
+/// A run whose command has written more than its reader takes, and has ended.
+fn stalled(both_streams: bool) -> (Child, PipeReader) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(Path::new("/"), &["--no-progress", "seq", ":::", "100000"]);
+    if both_streams {
+        command.stderr(writer.try_clone().unwrap());
+    }
+    let child = command.stdout(writer).spawn().unwrap();
+    eventually("the reader has enough", || is_full(&reader));
+    (child, reader)
+}
+
+/// As `less` that nobody looks at.
+#[test]
+fn a_reader_who_takes_his_time_is_not_waited_for_when_a_signal_asks_for_the_end() {
+    let (mut child, reader) = stalled(false);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    check_signal(child.wait().unwrap(), Signal::TERM);
+    drop(reader);
+}
+
+/// What is to be said waits for him as well, and the second Ctrl-C does not.
+#[test]
+fn a_reader_of_both_who_takes_his_time_is_not_waited_for_when_ctrl_c_comes_again() {
+    let (mut child, reader) = stalled(true);
+    // Signals of one kind that come together are one.
+    eventually("it ends", || {
+        interrupt(&child);
+        state(child.id()) == Some('Z')
+    });
+    check_signal(child.wait().unwrap(), Signal::INT);
+    drop(reader);
 }
 
 #[test]
