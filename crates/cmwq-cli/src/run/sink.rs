@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::fstat;
+use rustix::io::Errno;
 
 use super::captured::Captured;
 use super::journal::Journal;
@@ -92,6 +94,17 @@ struct Ours {
 }
 
 impl Ours {
+    /// Whether such an error says that nobody reads any more: a terminal that has hung up is gone,
+    /// too. Where what is written is needed that is told as an error.
+    fn is_gone(&self, error: &io::Error) -> bool {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return true;
+        }
+        let is_device = || self.to.metadata().is_ok_and(|it| it.file_type().is_char_device());
+        let is_of_input = error.raw_os_error() == Some(Errno::IO.raw_os_error());
+        is_of_input && !self.is_needed && is_device()
+    }
+
     fn aside<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
         match self.bar.clone() {
             Some(bar) => bar.aside(|| write(self)),
@@ -106,8 +119,7 @@ impl io::Write for Ours {
             return Ok(bytes.len());
         }
         let written = self.to.write(bytes);
-        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-        if !written.as_ref().is_err_and(is_gone) {
+        if !written.as_ref().is_err_and(|error| self.is_gone(error)) {
             return written;
         }
         self.is_closed = true;

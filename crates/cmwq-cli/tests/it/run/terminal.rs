@@ -97,6 +97,19 @@ fn signals_are_heard_while_a_reader_takes_his_time() {
     assert!(printed(&output).lines().eq((1..=100_000).map(|n| n.to_string())), "all of it");
 }
 
+/// As a window that was closed, or a connection that broke. Standard output goes somewhere else.
+#[test]
+fn a_terminal_that_hangs_up_ends_nothing() {
+    for how in [&[][..], &["-k"], &["--line-buffer"]] {
+        let (user, program) = terminal();
+        let script = "echo said {} >&2; echo {}";
+        let args = [how, &["--ordered", "sh", "-c", script, ":::", "a", "b", "c"]].concat();
+        drop(user);
+        let output = command("/".as_ref(), &args).stderr(program).output().unwrap();
+        assert_eq!((output.status.code(), printed(&output)), (Some(0), "a\nb\nc\n"), "{how:?}");
+    }
+}
+
 #[test]
 fn who_does_not_want_a_bar_gets_none() {
     let folder = tempfile::tempdir().unwrap();
