@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread;
@@ -11,6 +11,8 @@ use cmwq::foreign::harmless_lines;
 use indicatif::ProgressBar;
 use os_display::Quotable as _;
 use rustix::io::Errno;
+
+use crate::descriptors;
 
 /// What is on the terminal, and is taken away for each message.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -52,7 +54,7 @@ pub(crate) fn say(text: impl Display) {
     let text = harmless_lines(&text);
     let line = format!("cmwq: {text}\n");
     // When standard error is gone there is nobody left to tell; the exit code still speaks.
-    let write = || _ = io::stderr().lock().write_all(line.as_bytes());
+    let write = || _ = descriptors::write_all(io::stderr().lock(), line.as_bytes());
     let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match bar {
         Some(bar) => beside(&bar, write),

@@ -1,11 +1,11 @@
 //! What a verb says on standard output.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use cmwq::foreign::{harmless_json, harmless_lines};
 
-use crate::{exit, message};
+use crate::{descriptors, exit, message};
 
 /// How wide the terminal is, if standard output is one.
 pub(crate) fn columns() -> Option<usize> {
@@ -33,8 +33,7 @@ pub(crate) fn print(text: &str) -> ExitCode {
 /// # Errors
 /// The exit code, if it could not be: a message said why.
 pub(crate) fn write(text: &str) -> Result<(), ExitCode> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match descriptors::write_all(io::stdout().lock(), text.as_bytes()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             Err(ExitCode::from(exit::OUTPUT_CLOSED))

@@ -18,6 +18,7 @@ use super::journal::Journal;
 use super::lines::Tagging;
 use super::progress::Progress;
 use super::spool::{Part, Spool};
+use crate::descriptors;
 
 /// So much gets its tags at once.
 const CHUNK: usize = 64 << 10;
@@ -118,7 +119,7 @@ impl io::Write for Ours {
         if self.is_closed && !self.is_needed {
             return Ok(bytes.len());
         }
-        let written = self.to.write(bytes);
+        let written = descriptors::write(&self.to, bytes);
         if !written.as_ref().is_err_and(|error| self.is_gone(error)) {
             return written;
         }

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use super::{PATIENCE, command, eventually, printed, prints, run, run_in};
+use super::signals::state;
+use super::{PATIENCE, command, eventually, is_full, printed, prints, run, run_in};
 use crate::support::{check_code, stderr};
 
 /// As to a pipe.
@@ -142,6 +143,31 @@ fn a_reader_of_both_that_goes_ends_it() {
     command.stdout(writer.try_clone().unwrap()).stderr(writer);
     drop(reader);
     assert_eq!(command.status().unwrap().code(), Some(141));
+}
+
+/// As somebody leaves it who has it, too, and has an event loop.
+#[test]
+fn standard_output_that_does_not_wait_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("list"), vec![b'x'; 300_000]).unwrap();
+    let zeroes = ["head", "-c", "300000", ":::", "/dev/zero"];
+    for (args, len) in [
+        (&zeroes[..], 300_000),
+        (&[&["--line-buffer"][..], &zeroes].concat(), 300_001),
+        (&[&["--tag"][..], &zeroes].concat(), 300_010),
+        (&["--dry-run", "-0", "-a", "list", "echo"], 300_006),
+    ] {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let mut command = command(folder.path(), args);
+        let child = command.stdout(writer).spawn().unwrap();
+        drop(command);
+        eventually("it has to wait", || is_full(&reader) || state(child.id()) == Some('Z'));
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        check_code(&child.wait_with_output().unwrap(), 0);
+        assert_eq!(read.len(), len, "{args:?}");
+    }
 }
 
 /// The disk was full; of `-k`, also what waited for another's turn.
