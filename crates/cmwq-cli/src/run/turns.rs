@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::memory::Memory;
@@ -89,7 +90,24 @@ impl Turns {
         if is_over { Turn::LeftOut(job) } else { Turn::Now(job) }
     }
 
-    /// How long the oldest has to wait. `None`: it starts.
+    /// Waits until one that has failed may start again, as one that waits for its first start, but
+    /// in front of these. While it waits it is not busy: others are not waited for in vain.
+    /// `false`: never.
+    pub(super) fn again(&self, running: &Running) -> bool {
+        self.ended();
+        loop {
+            let mut line = self.line();
+            if running.going() != Going::On {
+                self.busy.fetch_add(1, Relaxed);
+                return false;
+            }
+            let Some(wait) = self.wait(&mut line) else { return true };
+            drop(line);
+            thread::sleep(wait);
+        }
+    }
+
+    /// How long the next has to wait. `None`: it starts, and is busy from now on.
     fn wait(&self, line: &mut Line) -> Option<Duration> {
         // What runs gives memory back; where nothing runs, waiting does not help.
         let shortage = self.memory.shortage();
@@ -136,8 +154,6 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::super::memory::Floor;
     use super::*;
 
@@ -167,6 +183,64 @@ mod tests {
             }
         });
         (started, left_out)
+    }
+
+    fn busy(turns: &Turns) -> u64 {
+        turns.busy.load(Relaxed)
+    }
+
+    /// Memory is always short here.
+    fn short(nr: u64) -> Turns {
+        let turns = Turns::new(Duration::ZERO, Memory::new(Some(Floor::Bytes(u64::MAX))));
+        turns.busy.store(nr, Relaxed);
+        turns
+    }
+
+    #[test]
+    fn one_that_starts_again_waits_for_memory_while_another_runs() {
+        let (turns, running) = (short(1), Running::default());
+        assert!(turns.again(&running), "nothing else runs");
+        assert_eq!(busy(&turns), 1);
+        let turns = short(2);
+        thread::scope(|scope| {
+            let again = scope.spawn(|| turns.again(&running));
+            while !turns.said_short.load(Relaxed) {
+                assert!(!again.is_finished(), "it waits");
+                thread::yield_now();
+            }
+            turns.ended();
+            assert!(again.join().unwrap());
+        });
+        assert_eq!(busy(&turns), 1);
+    }
+
+    /// Both would wait for each other.
+    #[test]
+    fn those_that_wait_to_start_again_do_not_run() {
+        let (turns, running) = (short(2), Running::default());
+        thread::scope(|scope| {
+            let [one, other] = [(); 2].map(|()| scope.spawn(|| turns.again(&running)));
+            while !one.is_finished() && !other.is_finished() {
+                thread::yield_now();
+            }
+            turns.ended();
+            assert!(one.join().unwrap() && other.join().unwrap());
+        });
+        assert_eq!(busy(&turns), 1);
+    }
+
+    #[test]
+    fn one_that_waits_to_start_again_does_not_when_nothing_starts_any_more() {
+        let (turns, running) = (short(2), Running::default());
+        thread::scope(|scope| {
+            let again = scope.spawn(|| turns.again(&running));
+            while !turns.said_short.load(Relaxed) {
+                thread::yield_now();
+            }
+            running.end_soon();
+            assert!(!again.join().unwrap());
+        });
+        assert_eq!(busy(&turns), 2, "who asks has not ended");
     }
 
     #[test]

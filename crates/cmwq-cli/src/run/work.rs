@@ -404,7 +404,8 @@ impl Work {
                     (End::NotStarted, Some(Output::Nothing))
                 }
             };
-            if end.is_success() || attempts > self.retries || self.running.going() != Going::On {
+            let is_enough = end.is_success() || attempts > self.retries;
+            if is_enough || !self.turns.again(&self.running) {
                 break (end, output);
             }
         };

@@ -302,6 +302,27 @@ fn starts_keep_their_distance() {
     assert!(begin.elapsed() >= Duration::from_millis(150));
 }
 
+#[test]
+fn starts_of_one_that_fails_keep_their_distance_too() {
+    let begin = Instant::now();
+    check_code(&run(&["--delay", "0.05", "--retries", "3", "false", ":::", "1"], b""), 123);
+    assert!(begin.elapsed() >= Duration::from_millis(150));
+}
+
+/// It would begin again in ten minutes.
+#[test]
+fn one_that_is_to_begin_again_later_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--delay", "600", "--retries", "1", "sh", "-c", "echo x >> {}; exit 1", ":::", "a"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    let tries = || fs::read_to_string(folder.path().join("a")).unwrap_or_default();
+    eventually("it has run", || tries() == "x\n");
+    interrupt(&child);
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    check_signal(child.wait().unwrap(), Signal::INT);
+    assert_eq!(tries(), "x\n");
+}
+
 /// Those that wait for their start are many.
 #[test]
 fn starts_at_a_distance_are_in_order() {
