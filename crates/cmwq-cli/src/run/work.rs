@@ -372,10 +372,7 @@ impl Work {
                 let _ended = Ended(&self.turns);
                 self.complete(&job);
             }
-            Turn::LeftOut(job) => {
-                self.books().left_out += 1;
-                self.heed(self.sink.finish(job.number, Output::Nothing, None));
-            }
+            Turn::LeftOut(job) => self.leave_out(&job),
             Turn::Wait(_) => unreachable!("it has waited"),
         }
     }
@@ -385,30 +382,16 @@ impl Work {
             message::say(typed(&job.words));
         }
         let (began, started) = (SystemTime::now(), Instant::now());
-        let mut attempts = 0;
-        let (end, output) = loop {
+        let (mut attempts, mut last) = (0, None);
+        while let Some((end, output)) = self.start(job) {
             attempts += 1;
-            let had_started = self.running.has_started();
-            let (end, output) = match self.attempt(job) {
-                Ok(ran) => ran,
-                // As xargs.
-                Err(error) if is_scarce(&error) && self.may_wait(had_started) => {
-                    self.turns.hold(&error);
-                    attempts -= 1;
-                    thread::sleep(SHORT_WAIT);
-                    continue;
-                }
-                Err(error) => {
-                    let command = typed(&job.words);
-                    message::say(format_args!("{command}: cannot be started: {error}"));
-                    (End::NotStarted, Some(Output::Nothing))
-                }
-            };
+            last = Some((end, output));
             let is_enough = end.is_success() || attempts > self.retries;
             if is_enough || !self.turns.again(&self.running) {
-                break (end, output);
+                break;
             }
-        };
+        }
+        let Some((end, output)) = last else { return self.leave_out(job) };
         let times = Times { began, took: started.elapsed(), attempts };
         self.say_end(job, end);
         // Without a line `--resume` runs it again.
@@ -419,10 +402,37 @@ impl Work {
         self.count(end);
     }
 
-    /// What runs gives back what it has; where nothing runs, waiting does not help. What ran before
-    /// the attempt may have given it back since.
-    fn may_wait(&self, had_started: bool) -> bool {
-        self.running.going() == Going::On && (had_started || self.running.count() > 0)
+    /// Runs it, when the system has room for another process, as xargs. `None`: nothing starts any
+    /// more, and so it does not.
+    fn start(&self, job: &Job) -> Option<(End, Option<Output>)> {
+        loop {
+            let had_started = self.running.has_started();
+            let error = match self.attempt(job) {
+                Ok(ran) => return Some(ran),
+                Err(error) => error,
+            };
+            let is_on = self.running.going() == Going::On;
+            // What runs gives back what it has; where nothing runs, waiting does not help. What ran
+            // before the attempt may have given it back since.
+            let has_others = had_started || self.running.count() > 0;
+            if !is_scarce(&error) || (is_on && !has_others) {
+                let command = typed(&job.words);
+                message::say(format_args!("{command}: cannot be started: {error}"));
+                return Some((End::NotStarted, Some(Output::Nothing)));
+            }
+            if is_on {
+                self.turns.hold(&error);
+                thread::sleep(SHORT_WAIT);
+            }
+            if self.running.going() != Going::On {
+                return None;
+            }
+        }
+    }
+
+    fn leave_out(&self, job: &Job) {
+        self.books().left_out += 1;
+        self.heed(self.sink.finish(job.number, Output::Nothing, None));
     }
 
     /// Runs it: how it ended, and what it has written. `None`: lines of that are lost.

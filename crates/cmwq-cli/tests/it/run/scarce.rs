@@ -1,11 +1,15 @@
 //! Where the system does not give all that is asked for.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::{io, thread};
 
-use super::{command, printed, sorted};
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+
+use super::{WAITS, check_signal, command, eventually, interrupt, printed, sorted};
 use crate::support::{check_code, not_tested, stderr};
 
 /// A user who has no process.
@@ -33,7 +37,7 @@ fn the_next_command_waits_until_another_has_ended() {
     };
     let input = numbers.join("\n");
     // Who cannot be started does not read it.
-    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     if output.status.code() == Some(126) && stderr(&output).contains("bash: ") {
         not_tested("that user may not start the command");
@@ -41,6 +45,47 @@ fn the_next_command_waits_until_another_has_ended() {
     }
     check_code(&output, 0);
     assert_eq!(sorted(printed(&output)), numbers);
+}
+
+/// From now on it opens no other file.
+fn limit_files(child: &Child) {
+    let limit = Rlimit { current: Some(3), maximum: Some(3) };
+    prlimit(Some(Pid::from_child(child)), Resource::Nofile, limit).unwrap();
+}
+
+/// Neither started nor failed: it waits until another has ended, and then nothing starts any more.
+#[test]
+fn what_waits_for_room_is_left_out_when_nothing_starts_any_more() {
+    for how in [&[][..], &["--retries", "3"], &["--line-buffer"]] {
+        let folder = tempfile::tempdir().unwrap();
+        // The first keeps nobody from being tried: without files it is not seen that it waits.
+        let args = [how, &["--cpu-intensive", "--joblog", "log", "sh", "-c", WAITS]].concat();
+        let mut command = command(folder.path(), &args);
+        // The library would say that it sees less.
+        let mut child = command.env("CMWQ_QUIET", "1").spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"a\n").unwrap();
+        eventually("the first starts", || folder.path().join("started.a").exists());
+        limit_files(&child);
+        input.write_all(b"b\n").unwrap();
+        drop(input);
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        for what in ["no other command can be started now", "Ctrl-C again ends them"] {
+            told.read_line(&mut said).unwrap();
+            assert!(said.contains(what), "{how:?}: {said}");
+            if what.starts_with("no other") {
+                interrupt(&child);
+            }
+        }
+        fs::write(folder.path().join("go.a"), "").unwrap();
+        told.read_to_string(&mut said).unwrap();
+        check_signal(child.wait().unwrap(), Signal::INT);
+        let log = fs::read_to_string(folder.path().join("log")).unwrap();
+        assert_eq!(log.lines().count(), 2, "{how:?}: {log}");
+        assert!(said.contains("1 done, 0 of them failed; not all were started"), "{how:?}: {said}");
+        assert!(!said.contains("cannot be started:"), "{how:?}: {said}");
+    }
 }
 
 /// There is nobody whose end one could wait for. How many files the rest takes is not said here.
@@ -65,7 +110,7 @@ fn a_limit_that_holds_commands_back_is_told_of() {
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     // For some seconds no other can start: it is looked at ten times in each.
     let input = "0.5\n".repeat(60);
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     check_code(&output, 0);
     let said = stderr(&output);
