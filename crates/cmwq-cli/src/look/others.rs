@@ -81,7 +81,7 @@ pub(crate) fn family(root: u32) -> Vec<u32> {
 }
 
 fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = stat::read(format!("/proc/{pid}/stat")).ok()?;
     stat::fields(&stat)?.nth(1)?.parse().ok()
 }
 

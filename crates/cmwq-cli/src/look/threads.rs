@@ -53,11 +53,11 @@ pub(crate) fn look(pid: u32, tids: &[u32]) -> Vec<Option<Thread>> {
 
 /// The process's state, as a letter.
 pub(crate) fn process(pid: u32) -> Option<char> {
-    stat::state(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    stat::state(&stat::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn thread(pid: u32, tid: u32) -> Option<Thread> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let stat = stat::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     let state = sched(stat::state(&stat)?)?;
     let (cpu_ns, wait_ns) = times(pid, tid).unwrap_or_default();
     Some(Thread { state, cpu_ns, wait_ns })

@@ -57,7 +57,7 @@ fn living(proc: &Path) -> HashSet<i32> {
     let Ok(processes) = fs::read_dir(proc) else { return HashSet::new() };
     let group = |process: fs::DirEntry| {
         // Others are no processes, and have no such file.
-        group_of(&fs::read_to_string(process.path().join("stat")).ok()?)
+        group_of(&stat::read(process.path().join("stat")).ok()?)
     };
     processes.flatten().filter_map(group).collect()
 }
@@ -76,6 +76,14 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn who_has_a_name_that_is_no_text_lives_too() {
+        let proc = tempfile::tempdir().unwrap();
+        fs::create_dir(proc.path().join("8")).unwrap();
+        fs::write(proc.path().join("8/stat"), b"8 (fourteen bytes\xc3) S 1 7 6 0 -1\n").unwrap();
+        assert_eq!(living(proc.path()), HashSet::from([7]));
+    }
 
     #[test]
     fn who_lives_in_a_group_is_found() {

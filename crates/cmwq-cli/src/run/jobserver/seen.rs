@@ -30,7 +30,7 @@ pub(super) fn look(proc: &Path, pid: u32) -> Build {
 }
 
 fn look_at(task: &Path, seen: &mut Build, children: &mut Vec<u32>) {
-    let stat = match fs::read_to_string(task.join("stat")) {
+    let stat = match stat::read(task.join("stat")) {
         Ok(stat) => stat,
         Err(error) => {
             seen.is_hidden |= !is_gone(&error);
@@ -97,6 +97,15 @@ mod tests {
         let seen = look(proc.path(), 1);
         assert_eq!((seen.threads, seen.runnable), (3, 2), "12 has gone, 13 is somebody else's");
         assert!(!seen.is_hidden);
+    }
+
+    #[test]
+    fn who_has_a_name_that_is_no_text_is_counted() {
+        let proc = procfs(&[(1, 1, 'S', Some(""))]);
+        let file = proc.path().join("1/task/1/stat");
+        fs::write(file, b"1 (fourteen bytes\xc3) R 1 2 3\n").unwrap();
+        let seen = look(proc.path(), 1);
+        assert_eq!((seen.threads, seen.runnable, seen.is_hidden), (1, 1, false));
     }
 
     #[test]
