@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::captures::Captures;
 use super::pipe::Pipe;
@@ -51,9 +51,15 @@ impl Captured {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what the command has written, as far as `room` has room for it: so many bytes.
+    /// Takes what the command has written, as far as `room` has room for it: so many bytes. It does
+    /// not wait: one that has ended just now may be held by whoever prints it, for as long as a
+    /// reader takes, and nothing more is heard of its pipe.
     pub(super) fn take(&self, room: &mut Vec<u8>) -> usize {
-        let mut taken = self.lock();
+        let mut taken = match self.taken.try_lock() {
+            Err(TryLockError::WouldBlock) => return 0,
+            Err(TryLockError::Poisoned(taken)) => taken.into_inner(),
+            Ok(taken) => taken,
+        };
         let Some(pipe) = &taken.pipe else { return 0 };
         room.clear();
         let len = pipe.read_into(room);
@@ -172,6 +178,9 @@ pub(super) fn copy(file: &File, start: u64, end: u64, to: &mut impl io::Write) -
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -203,6 +212,33 @@ mod tests {
         captured.end();
         captured.lock().disk.as_ref().unwrap().set_len(9).unwrap();
         assert_eq!(captured.contents().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// A reader who wants to know whether others are served meanwhile.
+    struct Slow(Arc<Captured>, Option<usize>);
+
+    impl io::Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (captured, (say, said)) = (Arc::clone(&self.0), mpsc::channel());
+            thread::spawn(move || say.send(captured.take(&mut Vec::new())));
+            self.1 = said.recv_timeout(Duration::from_secs(60)).ok();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_that_is_printed_does_not_keep_others_from_being_taken_out() {
+        let captures = Captures::new().unwrap();
+        let (captured, command) = captures.open().unwrap();
+        File::from(command).write_all(b"text").unwrap();
+        captured.end();
+        let mut slow = Slow(Arc::clone(&captured), None);
+        captured.copy_to(&mut slow).unwrap();
+        assert_eq!(slow.1, Some(0), "it is not waited for");
     }
 
     /// As by a process that the command left behind.
