@@ -16,10 +16,11 @@
 
 mod seen;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -221,7 +222,7 @@ pub(super) fn run(
     };
     let asked = listen();
     let mut build = Command::new(program);
-    let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
+    let flags = std::env::var_os("MAKEFLAGS").unwrap_or_default();
     build.args(arguments).env("MAKEFLAGS", with(&flags, &pipe.auth()));
     // Clients of Rust's `jobserver` crate look there first, for the one around us.
     build.env_remove("CARGO_MAKEFLAGS");
@@ -261,10 +262,14 @@ pub(super) fn run(
 }
 
 /// What make's flags are with a jobserver. What is behind `--` are variables, not flags.
-fn with(flags: &str, auth: &str) -> String {
-    let variables = if flags.starts_with("-- ") { Some(0) } else { flags.find(" -- ") };
+/// Values of variables may be no text, as paths may.
+fn with(flags: &OsStr, auth: &str) -> OsString {
+    let flags = flags.as_bytes();
+    let begins = |at: &usize| flags[*at..].starts_with(b" -- ");
+    let variables = if flags.starts_with(b"-- ") { Some(0) } else { (0..flags.len()).find(begins) };
     let (flags, variables) = flags.split_at(variables.unwrap_or(flags.len()));
-    format!("{flags} -j {auth}{}{variables}", if variables.starts_with('-') { " " } else { "" })
+    let between: &[u8] = if variables.starts_with(b"-") { b" " } else { b"" };
+    OsString::from_vec([flags, b" -j ", auth.as_bytes(), between, variables].concat())
 }
 
 /// Which signals have come that are for the build. A terminal's come to it anyway.
@@ -336,11 +341,15 @@ mod tests {
 
     #[test]
     fn what_make_was_told_stays() {
+        let with = |flags: &str, auth| with(flags.as_ref(), auth);
         assert_eq!(with("", "A"), " -j A");
         assert_eq!(with("ks", "A"), "ks -j A");
         assert_eq!(with(" -- X=1 Y=a\\ b", "A"), " -j A -- X=1 Y=a\\ b");
         assert_eq!(with("k -j2 -- X=1", "A"), "k -j2 -j A -- X=1");
         assert_eq!(with("-- X=1", "A"), " -j A -- X=1");
+        assert_eq!(with(" -- X=1 -- Y=2", "A"), " -j A -- X=1 -- Y=2");
+        let bytes = OsStr::from_bytes(b"k -- X=\xff");
+        assert_eq!(super::with(bytes, "A").as_bytes(), b"k -j A -- X=\xff");
     }
 
     #[test]

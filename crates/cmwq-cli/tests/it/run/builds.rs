@@ -1,6 +1,8 @@
 //! `cmwq run --jobserver`: builds and their tokens.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use super::{command, printed, run, run_in, sorted};
@@ -131,6 +133,17 @@ fn no_other_jobserver_is_inherited() {
     let output = command.env("CARGO_MAKEFLAGS", "-j --jobserver-auth=97,98").output().unwrap();
     check_code(&output, 0);
     assert_eq!(printed(&output), "none\n");
+}
+
+/// As the path of a folder may be in it.
+#[test]
+fn flags_of_make_that_are_no_text_are_handed_on() {
+    let script = "printf %s \"$MAKEFLAGS\"";
+    let mut command = command("/".as_ref(), &["--jobserver", "--", "sh", "-c", script]);
+    let output = command.env("MAKEFLAGS", OsStr::from_bytes(b"k -- X=\xff")).output().unwrap();
+    check_code(&output, 0);
+    assert!(output.stdout.starts_with(b"k -j --jobserver-auth="), "{output:?}");
+    assert!(output.stdout.ends_with(b" -- X=\xff"), "{output:?}");
 }
 
 /// Three units of link-time optimisation, which make compiles for gcc.
