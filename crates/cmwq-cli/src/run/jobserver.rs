@@ -31,11 +31,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq_core::jobserver::{Build, TokenAct, Tokens};
+use nix::unistd::getpgrp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tempfile::TempDir;
 
@@ -272,13 +274,10 @@ fn with(flags: &OsStr, auth: &str) -> OsString {
     OsString::from_vec([flags, b" -j ", auth.as_bytes(), between, variables].concat())
 }
 
-/// Which signals have come that are for the build. A terminal's come to it anyway.
+/// Which signals have come that are for the build.
 fn listen() -> Vec<(Signal, Arc<AtomicBool>)> {
-    for signal in not_ignored(&[SIGINT, SIGQUIT]) {
-        let _ = signal_hook::flag::register(signal, Arc::default());
-    }
     let mut asked = Vec::new();
-    for signal in [Signal::TERM, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
         for number in not_ignored(&[signal.as_raw()]) {
             let has_come = Arc::default();
             // Where that cannot be, the signal ends this command as ever.
@@ -288,6 +287,16 @@ fn listen() -> Vec<(Signal, Arc<AtomicBool>)> {
         }
     }
     asked
+}
+
+/// Whether such a signal comes to the build anyway, which is in our group: from the terminal, as
+/// Ctrl-C. It cannot be told from one that a process sends to us alone, but where the terminal
+/// sends nothing.
+fn is_for_all(signal: Signal) -> bool {
+    let foreground = || tcgetpgrp(File::open("/dev/tty").ok()?).ok();
+    let is_of_terminal = signal == Signal::INT || signal == Signal::QUIT;
+    // Of another PID namespace's group the number is 0, and the terminal has none.
+    is_of_terminal && foreground().is_some_and(|group| group.as_raw_pid() == getpgrp().as_raw())
 }
 
 fn cpus() -> usize {
@@ -310,8 +319,10 @@ fn serve(
             return Ok((status, most, tokens.lost));
         }
         for (signal, _) in asked.iter().filter(|(_, has_come)| has_come.swap(false, Relaxed)) {
-            // It was not waited for, so the number is its own.
-            let _ = kill_process(Pid::from_child(&child), *signal);
+            if !is_for_all(*signal) {
+                // It was not waited for, so the number is its own.
+                let _ = kill_process(Pid::from_child(&child), *signal);
+            }
         }
         let begin = Instant::now();
         let seen = looks.look(child.id(), pipe);

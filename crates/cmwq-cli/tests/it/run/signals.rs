@@ -222,10 +222,12 @@ fn a_command_that_stands_still_hears_that_it_is_to_end() {
 #[test]
 fn a_build_is_ended_with_its_jobserver() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 600";
+    let script = "ulimit -c 0; echo $$ > pid.new; mv pid.new pid; exec sleep 600";
     let args = ["--jobserver=fifo", "--", "sh", "-c", script];
     let mut command = command(folder.path(), &args);
-    for signal in [Signal::TERM, Signal::HUP] {
+    // Not that of the test, whose terminal would send an interrupt to the build as well.
+    command.process_group(0);
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
         let _ = fs::remove_file(folder.path().join("pid"));
         let child = command.env("TMPDIR", folder.path()).spawn().unwrap();
         eventually("it starts", || folder.path().join("pid").exists());
