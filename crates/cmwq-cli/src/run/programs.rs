@@ -29,6 +29,13 @@ impl Programs {
         command
     }
 
+    /// Whether there is such a file. The system says that it is not, too, when who is to read it is
+    /// not there.
+    pub(super) fn has(&self, name: &OsStr) -> bool {
+        let is_path = name.as_encoded_bytes().contains(&b'/');
+        if is_path { Path::new(name).exists() } else { self.path(name).is_some() }
+    }
+
     /// Where it is. `None`: where the system finds it, if it does.
     fn path(&self, name: &OsStr) -> Option<PathBuf> {
         if name.is_empty() || name.as_encoded_bytes().contains(&b'/') {

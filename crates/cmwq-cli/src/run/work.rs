@@ -462,6 +462,12 @@ impl Work {
                 message::say(format_args!("{program}: ended by signal {signal}"));
             }
             End::TimedOut => message::say(format_args!("{}: took too long", typed(&job.words))),
+            End::NotFound if job.words.first().is_some_and(|word| self.programs.has(word)) => {
+                message::say(format_args!(
+                    "{program}: is there, but the interpreter that it asks for is not: see its \
+                     first line, where a carriage return at the end is part of the name"
+                ));
+            }
             End::NotFound if job.words.first().is_some_and(|word| has_blanks(word)) => {
                 message::say(format_args!(
                     "{program}: there is no such program: words are separate arguments, and a line \

@@ -512,6 +512,29 @@ fn a_script_that_does_not_say_who_reads_it_is_read_by_sh() {
     }
 }
 
+/// As of a script that was written where lines end with a carriage return.
+#[test]
+fn a_script_whose_interpreter_is_missing_is_told_of_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    // As above.
+    let write = "printf '#!/bin/sh\\r\\necho a\\r\\n' > script; chmod 755 script";
+    let mut shell = Command::new("sh");
+    assert!(shell.args(["-c", write]).current_dir(folder.path()).status().unwrap().success());
+    let path = std::env::var("PATH").unwrap();
+    for name in ["./script", "script"] {
+        let mut command = command(folder.path(), &[name, ":::", "a"]);
+        command.env("PATH", format!("{}:{path}", folder.path().display()));
+        let output = command.output().unwrap();
+        check_code(&output, 127);
+        let told = stderr(&output);
+        assert!(told.contains("the interpreter that it asks for is not"), "{told}");
+        assert!(!told.contains("no such program"), "{told}");
+    }
+    let output = run_in(folder.path(), &["./none", ":::", "a"], b"");
+    check_code(&output, 127);
+    assert!(stderr(&output).contains("there is no such program"), "{}", stderr(&output));
+}
+
 #[test]
 fn an_argument_with_a_zero_byte_is_told_of_with_the_remedy() {
     let output = run(&["true"], b"a\0b\0");
