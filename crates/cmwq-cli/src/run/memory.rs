@@ -58,11 +58,10 @@ impl FromStr for Floor {
             return is_sane.then_some(Self::Percent(percent)).ok_or_else(wrong);
         }
         let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-        let unit = units.iter().find(|(unit, _)| text.to_uppercase().ends_with(*unit));
-        let (digits, shift) = match unit {
-            Some((_, shift)) => (&text[..text.len() - 1], *shift),
-            None => (text, 0),
+        let of = |(unit, shift): (char, u32)| {
+            text.strip_suffix([unit, unit.to_ascii_lowercase()]).map(|digits| (digits, shift))
         };
+        let (digits, shift) = units.into_iter().find_map(of).unwrap_or((text, 0));
         let number: u64 = digits.parse().map_err(|_| wrong())?;
         number.checked_mul(1 << shift).map(Self::Bytes).ok_or_else(wrong)
     }
@@ -210,7 +209,8 @@ mod tests {
         assert_eq!(floor("3k"), Some(Floor::Bytes(3072)));
         assert_eq!(floor("2G"), Some(Floor::Bytes(2 << 30)));
         assert_eq!(floor("7.5%"), Some(Floor::Percent(7.5)));
-        for text in ["", "%", "101%", "-1", "1.5G", "G", "99999999999T"] {
+        // The last but one is one character that becomes two in capitals.
+        for text in ["", "%", "101%", "-1", "1.5G", "G", "99999999999T", "1\u{fb05}", "1\u{e4}"] {
             assert_eq!(floor(text), None, "{text}");
         }
     }
