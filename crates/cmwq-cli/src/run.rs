@@ -11,6 +11,7 @@ mod captured;
 mod captures;
 mod child;
 mod deadline;
+mod grace;
 mod group;
 mod halt;
 mod input;

@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open
 use super::captured::Captured;
 use super::captures::Captures;
 use super::deadline::Deadline;
+use super::grace::{self, grace};
 use super::group;
 use super::journal::typed;
 use super::lines::Lines;
@@ -22,8 +23,6 @@ use super::programs::Programs;
 use super::running::{Going, Running, send};
 use crate::message;
 
-/// How long a command may take to end that was asked to, before it is killed.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Between two looks whether one that is not heard of stands still.
 const LOOK: Duration = Duration::from_secs(1);
 /// Between two looks whether one has ended, where the system tells of that in no other way.
@@ -146,6 +145,7 @@ impl Call<'_> {
     ) -> io::Result<Child> {
         // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
         command.args(arguments).stdin(Stdio::null()).process_group(0);
+        command.env(grace::NAME, grace::told());
         if self.capture == Capture::Lines {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
@@ -183,7 +183,7 @@ impl Call<'_> {
                 let signal = if has_timed_out { Signal::KILL } else { Signal::TERM };
                 send(pid, signal);
                 has_timed_out = true;
-                deadline = Deadline::after(running, GRACE);
+                deadline = Deadline::after(running, grace());
             }
         }
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::child::GRACE;
 use super::deadline::Deadline;
+use super::grace::grace;
 use super::running::{Running, send};
 use crate::stat;
 
@@ -41,7 +41,7 @@ impl Living {
 /// Waits until a group that was asked to end has, and kills it if it takes too long. Its leader has
 /// ended and was not waited for, so that the number is its own.
 pub(super) fn outlast(group: Pid, running: &Running) {
-    let deadline = Deadline::after(running, GRACE);
+    let deadline = Deadline::after(running, grace());
     let mut pause = Duration::from_millis(1);
     while running.living().has("/proc".as_ref(), group) {
         if deadline.is_some_and(|deadline| deadline.left(running).is_zero()) {

@@ -41,7 +41,7 @@ use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tempfile::TempDir;
 
-use super::child::GRACE;
+use super::grace::grace;
 use super::memory::{Floor, Memory};
 use super::signals::end_by;
 use crate::ignored::not_ignored;
@@ -251,7 +251,7 @@ pub(super) fn run(
             if let Some(signal) = status.signal() {
                 message::say(format_args!("ended by signal {signal}"));
                 if ENDS.contains(&signal) {
-                    end_by(signal, GRACE);
+                    end_by(signal, grace());
                 }
             }
             code(status)

@@ -14,8 +14,9 @@ use cmwq::{AffinityScope, Config, Detect, Workqueue};
 use rustix::process::Signal;
 
 use super::captures::Captures;
-use super::child::{Call, Capture, End, GRACE, is_scarce};
+use super::child::{Call, Capture, End, is_scarce};
 use super::deadline::Deadline;
+use super::grace::grace;
 use super::halt::{Halt, Tally, Verdict};
 use super::journal::{Entry, Journal, typed};
 use super::limit::{self, Limit};
@@ -135,7 +136,7 @@ pub(super) fn run(
             summary.done, summary.failed
         ));
     }
-    work.leave(GRACE)
+    work.leave(grace())
 }
 
 impl Work {
@@ -530,7 +531,7 @@ impl Work {
     /// Ends those that run, and kills those that do not end.
     pub(super) fn end_now(&self) {
         // Counted from here, and not from when somebody looks: who sent us a signal may kill us.
-        let now = Deadline::after(&self.running, GRACE);
+        let now = Deadline::after(&self.running, grace());
         let mut kill_at = self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
         *kill_at = kill_at.or(now);
         drop(kill_at);

@@ -94,6 +94,17 @@ fn a_reader_of_both_who_takes_his_time_is_not_waited_for_when_ctrl_c_comes_again
     drop(reader);
 }
 
+/// Their commands are to be killed before they are.
+#[test]
+fn runs_that_are_commands_are_told_of_a_shorter_time() {
+    for (own, told) in [(None, "4\n"), (Some("3"), "2\n"), (Some("1"), "1\n"), (Some("x"), "4\n")] {
+        let args = ["sh", "-c", "echo $CMWQ_RUN_GRACE", ":::", "a"];
+        let mut command = command(Path::new("/"), &args);
+        command.env_remove("CMWQ_RUN_GRACE").envs(own.map(|own| ("CMWQ_RUN_GRACE", own)));
+        assert_eq!(printed(&command.output().unwrap()), told, "{own:?}");
+    }
+}
+
 #[test]
 fn a_dry_run_prints_each_command_at_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -128,6 +128,24 @@ fn what_does_not_end_by_a_signal_is_killed() {
     }
 }
 
+/// Whoever kills the inner one does not reach its commands, which have groups of their own.
+#[test]
+fn commands_of_a_run_inside_of_another_are_killed_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap '' TERM; echo $$ > pid.new; mv pid.new pid; \
+                  while [ -e pid ]; do sleep 0.05; done";
+    fs::write(folder.path().join("list"), "a").unwrap();
+    let cmwq = env!("CARGO_BIN_EXE_cmwq");
+    let args = [cmwq, "run", "-a", "list", "sh", "-c", script, ":::", "a"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    eventually("it starts", || folder.path().join("pid").exists());
+    let pid = fs::read_to_string(folder.path().join("pid")).unwrap().trim().parse().unwrap();
+    send(&child, Signal::TERM);
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    check_signal(child.wait().unwrap(), Signal::TERM);
+    eventually("its command has ended", || matches!(state(pid), None | Some('Z' | 'X')));
+}
+
 #[test]
 fn who_is_stopped_stops_its_commands_and_continues_them() {
     let folder = tempfile::tempdir().unwrap();
