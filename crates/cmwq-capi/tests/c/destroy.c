@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A queue that goes runs what it has; what comes later is refused, and no harm is done. */
+#include <linux/cpumask.h>
 #include <linux/workqueue.h>
 #include "check.h"
 
@@ -71,6 +72,32 @@ static void destroy_from_inside(unsigned int flags, struct workqueue_struct *by)
 	CHECK(!flush_work(&third) && load(&runs) == before + 2);
 }
 
+/* From one CPU to the next and back: each part of the queue is idle at times, and the queue never. */
+#define HOPS 5000
+
+static struct work_struct hopping[2];
+static int hops;
+
+static void hop(struct work_struct *work)
+{
+	unsigned int now = load(&hops);
+
+	count(&hops);
+	if (now < HOPS)
+		CHECK(queue_work_on(now % num_online_cpus(), wq, &hopping[work == &hopping[0]]));
+}
+
+static void destroy_behind_hops(unsigned int flags)
+{
+	hops = 0;
+	for (int i = 0; i < 2; i++)
+		INIT_WORK(&hopping[i], hop);
+	wq = alloc_workqueue("hops", flags, 0);
+	CHECK(wq && queue_work(wq, &hopping[0]));
+	destroy_workqueue(wq);
+	CHECK(load(&hops) == HOPS + 1);
+}
+
 static DECLARE_WORK(chained, chain);
 static DECLARE_WORK(late, count_run);
 static DECLARE_DELAYED_WORK(armed, count_run);
@@ -108,6 +135,9 @@ int main(void)
 	wq = alloc_workqueue("inside", WQ_UNBOUND, 0);
 	CHECK(wq && queue_work(wq, &last));
 	AWAIT(load(&runs) == 213);
+
+	destroy_behind_hops(WQ_PERCPU);
+	destroy_behind_hops(WQ_UNBOUND);
 
 	destroy_from_inside(WQ_UNBOUND, NULL);
 	destroy_from_inside(WQ_UNBOUND | WQ_MEM_RECLAIM, NULL);

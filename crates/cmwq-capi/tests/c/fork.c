@@ -9,6 +9,8 @@
 static struct workqueue_struct *wq;
 static struct gate gate = GATE_SHUT;
 static int runs, entered;
+/* Each thread has that much of its own, which has room in the stacks of the library's threads, too. */
+static __thread char large[300 << 10];
 
 static void count_run(struct work_struct *work)
 {
@@ -190,6 +192,7 @@ static void *from_a_thread(void *unused)
 
 int main(void)
 {
+	large[sizeof(large) - 1] = 1;
 	pthread_t thread, reading;
 
 	CHECK(pthread_key_create(&key, at_its_end) == 0);

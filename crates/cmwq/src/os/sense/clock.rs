@@ -43,19 +43,13 @@ impl CpuClock {
     }
 
     /// The CPU time that the thread has used, in nanoseconds; `None` when it has ended. That of a
-    /// process lasts until somebody has waited for it.
+    /// process lasts until somebody has waited for it; it is as of the scheduler's last tick there,
+    /// or last switch.
     ///
     /// The clock goes by the thread's number. Once the thread has ended a new thread may get that
     /// number, and the clock is then that one's: who keeps a clock must know that its thread lives.
     pub(crate) fn now_ns(self) -> Option<u64> {
         read(self.id)
-    }
-
-    /// Whether somebody whose clock it is has a CPU at this moment. `false`: nobody, or it cannot
-    /// be told.
-    pub(super) fn goes(self) -> bool {
-        let before = self.now_ns();
-        before.is_some() && before < self.now_ns()
     }
 }
 

@@ -48,8 +48,6 @@ pub(crate) struct Family {
     has_waited: bool,
     /// The thread that ran when all were looked at last, or the one that was looked at last.
     likely: Option<Arc<StatFile>>,
-    /// The clock of its process, if it ran.
-    likely_clock: Option<CpuClock>,
     /// All processes, if the last look at all found nobody running.
     still: Vec<Still>,
 }
@@ -110,26 +108,20 @@ struct Round {
 impl Family {
     pub(crate) fn new(root: Root) -> Self {
         let files = Files::default();
-        Self { root, files, has_waited: false, likely: None, likely_clock: None, still: Vec::new() }
+        Self { root, files, has_waited: false, likely: None, still: Vec::new() }
     }
 
     /// Whether it was found waiting, and nobody has had a CPU since: who has not run has started
-    /// nobody, and woken nobody either. Reads some clocks.
+    /// nobody, and woken nobody either. Reads some clocks, which stand between ticks of the
+    /// scheduler: one that has just begun to run may count as waiting until the next.
     pub(crate) fn has_not_run(&self) -> bool {
         !self.still.is_empty() && self.still.iter().all(Still::has_not_run)
     }
 
-    /// Whether the thread that is most likely to run does, or by its clock a process that waited.
-    /// Costs one read.
+    /// Whether the thread that is most likely to run does. Costs one read.
     pub(crate) fn is_likely_running(&self) -> bool {
-        // A clock that goes while it is read costs a fifth of reading a state.
-        self.likely_clock.is_some_and(CpuClock::goes)
-            || self.still.iter().any(|still| still.clock.goes())
-            || self
-                .likely
-                .as_ref()
-                .and_then(|stat| stat.state().ok())
-                .is_some_and(|state| !state.is_blocked())
+        let state = self.likely.as_ref().and_then(|stat| stat.state().ok());
+        state.is_some_and(|state| !state.is_blocked())
     }
 
     /// Whether any thread of the family runs, by a look at all of them; a family that has ended
@@ -144,13 +136,8 @@ impl Family {
             // later: nobody was found running at any time, and somebody ran all the time.
             round = self.round()?;
         }
-        self.likely_clock = None;
-        if round.has_all_clocks() {
-            if round.is_running {
-                self.likely_clock = round.still.last().map(|last| last.clock);
-            } else {
-                self.still = round.still;
-            }
+        if !round.is_running && round.has_all_clocks() {
+            self.still = round.still;
         }
         if round.is_running || self.has_waited {
             self.likely = round.looked_at.pop();
