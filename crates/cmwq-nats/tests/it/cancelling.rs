@@ -178,7 +178,7 @@ fn what_was_cancelled_between_two_attempts_is_not_tried_again() {
     let (note, seen) = runs();
     let serving = {
         let note = note.clone();
-        queue.serve().retry_after(Duration::from_secs(3)).function("f", move |item| {
+        queue.serve().retry_after(Duration::from_secs(6)).function("f", move |item| {
             note.item(item);
             Err("again".into())
         })
