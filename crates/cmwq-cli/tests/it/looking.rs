@@ -244,6 +244,9 @@ fn a_monitor_that_cannot_write_says_so() {
     assert_eq!(command.status().unwrap().code(), Some(1));
 }
 
+/// A worker may have begun so many items that are not counted yet.
+const BATCH_MAX: u64 = 32;
+
 /// As often as there is time for: `CMWQ_MONITOR_SECS`, by default one second.
 #[test]
 fn monitor_under_load_is_between_what_began_and_what_was_queued() {
@@ -256,6 +259,7 @@ fn monitor_under_load_is_between_what_began_and_what_was_queued() {
     ];
     let counts = wqs.each_ref().map(|_| Arc::new([const { AtomicU64::new(0) }; 2]));
     let (me, mut looks) = (std::process::id().to_string(), 0);
+    let cpus = std::thread::available_parallelism().unwrap().get() as u64;
     // There is something to look at before the first item is queued.
     cmwq::system::percpu().queue(|| ()).join().unwrap();
     std::thread::scope(|scope| {
@@ -288,10 +292,10 @@ fn monitor_under_load_is_between_what_began_and_what_was_queued() {
             for (place, wq) in wqs.iter().enumerate() {
                 let Some(row) = rows.iter().find(|row| row["name"] == *wq.name()) else { continue };
                 let started = row["started"].as_u64().unwrap();
-                assert!(
-                    (least[place]..=most[place]).contains(&started),
-                    "{row} {least:?} {most:?}"
-                );
+                // A worker of each pool may have lost its CPU within a batch.
+                let uncounted = if is_over { 0 } else { cpus * BATCH_MAX };
+                let range = least[place].saturating_sub(uncounted)..=most[place];
+                assert!(range.contains(&started), "{row} {least:?} {most:?}");
             }
             looks += 1;
         }
