@@ -25,6 +25,7 @@ pub(crate) mod set_param;
 pub(crate) mod shutdown;
 pub mod system;
 pub(crate) mod try_queue;
+pub(crate) mod unstarted;
 pub(crate) mod watching;
 pub(crate) mod work;
 pub(crate) mod workqueue;

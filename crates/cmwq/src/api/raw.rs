@@ -22,9 +22,9 @@ mod rcu;
 mod softirq;
 #[cfg(not(cmwq_loom))]
 mod timers;
-mod unstarted;
 
 pub use crate::api::system::fallible as system;
+use crate::api::unstarted;
 pub use call::{
     Func, IndexedFunc, is_inside_of, queue_call, queue_call_delayed, queue_indexed_call,
 };

@@ -291,7 +291,7 @@ impl RcuWork {
     /// KERNEL: `flush_rcu_work` — same, but that a wait for oneself is reported and not begun.
     #[doc(alias = "flush_rcu_work")]
     pub fn flush(&self) -> bool {
-        Runtime::global().is_ok_and(|runtime| flush_rcu(runtime, self.item()))
+        Runtime::existing().is_some_and(|runtime| flush_rcu(runtime, self.item()))
     }
 
     /// Whether it is pending and whether it is running, as of now.
@@ -299,7 +299,8 @@ impl RcuWork {
     /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
     #[must_use]
     pub fn busy(&self) -> Busy {
-        Runtime::global().map(|runtime| flushing::busy(runtime, self.item())).unwrap_or_default()
+        let busy = |runtime| flushing::busy(runtime, self.item());
+        Runtime::existing().map(busy).unwrap_or_default()
     }
 
     /// To compare with [`current_work`](crate::current_work).

@@ -9,6 +9,7 @@ use std::time::Duration;
 use cmwq_core::{WorkFn, WorkItem};
 
 use crate::api::closure::Origin;
+use crate::api::unstarted;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Busy};
@@ -194,10 +195,6 @@ unsafe fn refused(item: NonNull<DelayedItem>) {
     guarded(|| unsafe { Embedded::take_back(lent) });
 }
 
-fn runtime() -> Option<&'static Runtime> {
-    Runtime::existing().or_else(|| Runtime::global().ok())
-}
-
 /// The same methods for both kinds of items.
 macro_rules! embedded_item {
     ($name:ident, $target:ident, |$self:ident| $item:expr, $work:expr) => {
@@ -210,7 +207,8 @@ macro_rules! embedded_item {
             #[doc(alias = "cancel_delayed_work")]
             pub fn cancel(&self) -> bool {
                 let $self = self;
-                let taken = runtime().is_some_and(|r| grab::cancel(r, Target::$target($item)));
+                let by = |r| grab::cancel(r, Target::$target($item));
+                let taken = unstarted::runtime_of($work).is_some_and(by);
                 Embedded::forget_run(&self.0, taken)
             }
 
@@ -226,7 +224,7 @@ macro_rules! embedded_item {
             #[doc(alias = "cancel_delayed_work_sync")]
             pub fn cancel_sync(&self) -> bool {
                 let $self = self;
-                let Some(runtime) = runtime() else { return false };
+                let Some(runtime) = unstarted::runtime_of($work) else { return false };
                 let cancelled = grab::cancel_sync(runtime, Target::$target($item));
                 Embedded::forget_run(&self.0, cancelled.was_queued_again);
                 Embedded::forget_run(&self.0, cancelled.was_pending)
@@ -244,7 +242,8 @@ macro_rules! embedded_item {
             #[doc(alias = "disable_delayed_work")]
             pub fn disable(&self) -> bool {
                 let $self = self;
-                let taken = runtime().is_some_and(|r| grab::disable(r, Target::$target($item)));
+                let by = |r| grab::disable(r, Target::$target($item));
+                let taken = unstarted::disable($work).is_some_and(by);
                 Embedded::forget_run(&self.0, taken)
             }
 
@@ -260,8 +259,8 @@ macro_rules! embedded_item {
             #[doc(alias = "disable_delayed_work_sync")]
             pub fn disable_sync(&self) -> bool {
                 let $self = self;
-                let taken =
-                    runtime().is_some_and(|r| grab::disable_sync(r, Target::$target($item)));
+                let by = |r| grab::disable_sync(r, Target::$target($item));
+                let taken = unstarted::disable($work).is_some_and(by);
                 Embedded::forget_run(&self.0, taken)
             }
 
@@ -274,8 +273,8 @@ macro_rules! embedded_item {
             #[doc(alias = "enable_delayed_work")]
             pub fn enable(&self) -> bool {
                 let $self = self;
-                let Some(runtime) = runtime() else { return false };
-                Embedded::forget_enabled(&self.0, grab::enable(runtime, $work))
+                let by = |r| Embedded::forget_enabled(&self.0, grab::enable(r, $work));
+                unstarted::enable($work).unwrap_or_else(|runtime| runtime.is_some_and(by))
             }
 
             /// Whether it is pending and whether it is running, as of now.
@@ -286,7 +285,8 @@ macro_rules! embedded_item {
             #[doc(alias = "work_busy")]
             pub fn busy(&self) -> Busy {
                 let $self = self;
-                runtime().map(|runtime| flushing::busy(runtime, $work)).unwrap_or_default()
+                let busy = |runtime| flushing::busy(runtime, $work);
+                Runtime::existing().map(busy).unwrap_or_default()
             }
 
             /// To compare with [`current_work`].
@@ -465,7 +465,7 @@ impl DelayedWork {
     pub fn flush(&self) -> bool {
         let this = Embedded::pointer(&self.0).cast();
         // SAFETY: valid; what was lent for its run keeps it until then.
-        runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, this) })
+        Runtime::existing().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, this) })
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {

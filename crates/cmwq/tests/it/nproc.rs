@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use cmwq::sysfs::{self, Attribute};
-use cmwq::{ErrorKind, Workqueue};
+use cmwq::{ErrorKind, Work, Workqueue};
 
 use crate::bh::bh;
 use crate::support::load::burn;
@@ -26,6 +26,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("nproc::standby", standby),
     ("nproc::sentinel", sentinel),
     ("nproc::service", service),
+    ("nproc::disabled", disabled),
     ("nproc::rescuer_in_a_child", rescuer_in_a_child),
 ];
 
@@ -69,6 +70,11 @@ fn no_thread_for_a_sentinel() {
 #[test]
 fn no_thread_for_the_service() {
     Stage::new("nproc::service").user(user(3)).play();
+}
+
+#[test]
+fn no_thread_while_an_item_is_disabled() {
+    Stage::new("nproc::disabled").user(user(10)).play();
 }
 
 #[test]
@@ -272,4 +278,25 @@ fn rescuer_in_a_child() {
         assert_eq!(wq.max_active(), 5, "it is this one");
     });
     assert_eq!(status, 0);
+}
+
+/// What is done with items before anything was queued needs no thread, and stays done.
+fn disabled() {
+    let limit = no_more_threads();
+    let before = procfs::nr_threads();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = Work::new(move || {
+        theirs.fetch_add(1, Ordering::SeqCst);
+    });
+    assert!(!work.disable() && !work.disable_sync(), "it was not pending");
+    assert!(!work.cancel() && !work.cancel_sync() && !work.flush() && work.busy().is_idle());
+    more_threads(limit);
+    assert!(!work.enable(), "it was disabled twice");
+    assert_eq!(procfs::nr_threads(), before, "nothing was started");
+    let wq = managed("disabled");
+    assert!(!wq.queue_work(&work), "it is disabled");
+    assert!(work.enable() && wq.queue_work(&work));
+    work.flush();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }

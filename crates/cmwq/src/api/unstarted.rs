@@ -19,7 +19,7 @@ use crate::record::symbol;
 
 /// The runtime in which an item may be pending or running. `None`: the item is idle, or that cannot
 /// be made, which was said.
-pub(super) fn runtime_of(item: &WorkItem) -> Option<&'static Runtime> {
+pub(crate) fn runtime_of(item: &WorkItem) -> Option<&'static Runtime> {
     match Runtime::existing() {
         // By the word that the parent has left, which is to be taken over.
         None if generation::is_child() && item.is_pending() => make_for(item, "cancelled"),
@@ -40,13 +40,13 @@ fn make_for(item: &WorkItem, what: &str) -> Option<&'static Runtime> {
 }
 
 /// Disables an item; the runtime that is to do it, if any.
-pub(super) fn disable(item: &WorkItem) -> Option<&'static Runtime> {
+pub(crate) fn disable(item: &WorkItem) -> Option<&'static Runtime> {
     let deeper = |depth| (depth < consts::WORK_DISABLE_MAX).then_some(depth + 1);
     change_depth(item, "disabled", deeper).err().flatten()
 }
 
 /// Enables an item: whether it can be queued then. An error: the runtime that is to do it, if any.
-pub(super) fn enable(item: &WorkItem) -> Result<bool, Option<&'static Runtime>> {
+pub(crate) fn enable(item: &WorkItem) -> Result<bool, Option<&'static Runtime>> {
     change_depth(item, "enabled", |depth| depth.checked_sub(1)).map(|depth| depth == 1)
 }
 
@@ -83,7 +83,7 @@ fn change_depth(
 
 /// Whether an item's word names no pool. In a child that was claimed there it names one that is
 /// [nowhere](claiming).
-pub(super) fn names_no_pool(item: &WorkItem) -> bool {
+pub(crate) fn names_no_pool(item: &WorkItem) -> bool {
     let word = item.word();
     let is_nowhere = |pool| {
         let has_none = |runtime: &'static Runtime| runtime.pool(pool).is_none();
@@ -94,7 +94,7 @@ pub(super) fn names_no_pool(item: &WorkItem) -> bool {
 
 /// Makes the caller the owner of an idle item's PENDING; `false`: somebody else is, or a child has
 /// no thread to make its runtime with.
-pub(super) fn claim(item: &WorkItem) -> bool {
+pub(crate) fn claim(item: &WorkItem) -> bool {
     if !generation::is_child() {
         watch_forks();
         return !item.claim().is_pending();
