@@ -104,9 +104,7 @@ impl<F: FnOnce() -> T, T> Run<F, T> {
     pub(crate) fn run(self) {
         let Some(Job { func, context, place }) = self.0.take_job() else { return };
         // That wakes who waits for a place. It runs although that one's waker may panic.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(place))) {
-            mem::forget(payload);
-        }
+        drop_quietly(place);
         let end = match catch_unwind(AssertUnwindSafe(|| context.run(func))) {
             Ok(value) => End::Value(value),
             Err(payload) => End::Panicked(payload),
@@ -124,6 +122,15 @@ impl<F, T> Drop for Run<F, T> {
             Ok(()) => End::Cancelled,
             Err(payload) => End::Panicked(payload),
         });
+    }
+}
+
+/// Drops what may panic then. That goes no further than the panic hook.
+fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
+        && let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        mem::forget(worse);
     }
 }
 
@@ -179,11 +186,7 @@ impl<F: Send + 'static, T: Send + 'static> Join<T> for Task<F, T> {
         drop(waker);
         // As tokio's handle. Whoever drops it may be unwinding himself, and a second panic would
         // end the process.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(end)))
-            && let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
-        {
-            mem::forget(worse);
-        }
+        drop_quietly(end);
     }
 
     fn as_abort(self: Arc<Self>) -> Arc<dyn Abort> {

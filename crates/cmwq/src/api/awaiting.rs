@@ -33,9 +33,10 @@ impl Waiting {
     /// once. From one of the queue's own items, which may close it, it would wait for itself: that
     /// is reported, and it returns at once.
     pub fn wait(self) {
-        if let Some(handle) = self.handle
-            && (handle.is_finished() || !self.wq.says_waits_for_itself("waited for"))
-        {
+        if self.would_wait_for_itself() {
+            return;
+        }
+        if let Some(handle) = self.handle {
             // Refused after a shutdown: there is nothing left to wait for.
             let _ = handle.join();
         }
@@ -59,19 +60,20 @@ impl Waiting {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     pub fn wait_timeout(self, timeout: Duration) -> Result<(), Self> {
-        let Self { handle, wq } = self;
-        let Some(handle) = handle else { return Ok(()) };
-        let would_wait = !timeout.is_zero() && !handle.is_finished();
-        if would_wait && wq.says_waits_for_itself("waited for") {
+        if !timeout.is_zero() && self.would_wait_for_itself() {
             return Ok(());
         }
-        // As in `wait`, whatever came of it.
-        let ended = handle.join_timeout(timeout).map(drop);
-        ended.map_err(|handle| Self { handle: Some(handle), wq })
+        let Self { handle, wq } = self;
+        match handle.map(|handle| handle.join_timeout(timeout)) {
+            // As in `wait`, whatever came of it.
+            None | Some(Ok(_)) => Ok(()),
+            Some(Err(handle)) => Err(Self { handle: Some(handle), wq }),
+        }
     }
 
-    fn over(wq: Arc<Wq>) -> Self {
-        Self { handle: None, wq }
+    /// Whether it is not over, and the caller one of the queue's own items, which is reported.
+    fn would_wait_for_itself(&self) -> bool {
+        !self.is_over() && self.wq.says_waits_for_itself("waited for")
     }
 
     /// Whether it is over.
@@ -190,6 +192,6 @@ impl Workqueue {
     }
 
     fn over(&self) -> Waiting {
-        Waiting::over(self.handle().shared())
+        Waiting { handle: None, wq: self.handle().shared() }
     }
 }

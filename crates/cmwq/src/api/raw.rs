@@ -24,7 +24,6 @@ mod softirq;
 mod timers;
 
 pub use crate::api::system::fallible as system;
-use crate::api::unstarted;
 pub use call::{
     Func, IndexedFunc, is_inside_of, queue_call, queue_call_delayed, queue_indexed_call,
 };
@@ -45,6 +44,7 @@ pub use timers::{Arming, RawTimer, Running, When, arm as arm_timer, disarm as di
 use crate::api::closure::JoinHandle;
 use crate::api::refused::Refused;
 use crate::api::try_queue::TryQueueError;
+use crate::api::unstarted;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{AffinityScope, DelayedWork, Workqueue};
+use cmwq::{DelayedWork, Workqueue};
 
+use crate::max_workers::one_pool;
 use crate::support::cpus::Cpus;
 use crate::support::procfs::{self, Task};
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, Peak, eventually, every_kind, joined, managed, percpu, sys, unbound};
+use crate::support::{
+    Gate, Peak, at_gate, eventually, every_kind, joined, managed, percpu, sys, unbound,
+};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("idle::quiet", || {
@@ -292,22 +295,14 @@ fn blocked_workers_at_the_limit_of_workers_wake_nobody() {
 
 /// As many workers block as there may be, and nothing waits for another one.
 fn blocked_at_the_limit() {
-    let wq = Workqueue::builder("limit").unbound().affinity_scope(AffinityScope::System);
-    let wq = wq.build().unwrap();
+    let wq = one_pool("limit").build().unwrap();
     let (gate, peak) = (Gate::new(), Arc::new(Peak::new()));
     let _opened = Opened(&gate);
-    let item = |_| {
-        let (gate, peak) = (gate.clone(), Arc::clone(&peak));
-        wq.queue(move || {
-            let _inside = peak.enter();
-            gate.pass();
-        })
-    };
-    let mut handles: Vec<_> = (0..6).map(item).collect();
+    let mut handles = at_gate(&wq, 6, &gate, &peak);
     eventually("all workers are blocked", || peak.now() == 6);
     assert_quiet();
     // What comes now waits, and no longer than it has to.
-    handles.push(item(6));
+    handles.extend(at_gate(&wq, 1, &gate, &peak));
     eventually("another waits", || wq.stats().queued == 1);
     gate.open();
     handles.into_iter().for_each(joined);

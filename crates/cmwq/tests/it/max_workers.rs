@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cmwq::{AffinityScope, Config, JoinHandle, Workqueue};
+use cmwq::{AffinityScope, Config, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, eventually, joined, percpu, sys};
+use crate::support::{Gate, Peak, at_gate, eventually, joined, percpu, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("max_workers::sleepers", sleepers),
@@ -17,20 +17,8 @@ pub(crate) const SCENES: &[Scene] = &[
 const MAX: usize = 6;
 
 /// A queue with one pool.
-fn one_pool(name: &str) -> cmwq::Builder {
+pub(crate) fn one_pool(name: &str) -> cmwq::Builder {
     Workqueue::builder(name).unbound().affinity_scope(AffinityScope::System)
-}
-
-/// So many items at a gate.
-fn at_gate(wq: &Workqueue, count: usize, gate: &Gate, peak: &Arc<Peak>) -> Vec<JoinHandle<()>> {
-    let item = |_| {
-        let (gate, peak) = (gate.clone(), Arc::clone(peak));
-        wq.queue(move || {
-            let _inside = peak.enter();
-            gate.pass();
-        })
-    };
-    (0..count).map(item).collect()
 }
 
 fn is_told() -> bool {

@@ -10,7 +10,9 @@ use cmwq::{Config, DelayedWork, ErrorKind, Periodic, Refused, Work, Workqueue, s
 use crate::drops::Joins;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE, within};
-use crate::support::{Gate, Peak, eventually, every_kind, joined, managed, procfs, sys, unbound};
+use crate::support::{
+    Gate, Peak, at_gate, eventually, every_kind, joined, managed, procfs, sys, unbound,
+};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::all", all),
@@ -206,14 +208,7 @@ fn no_worker() {
     let wq = unbound("hung");
     let (gate, peak) = (Gate::new(), Arc::new(Peak::new()));
     let _opened = Opened(&gate);
-    let item = |_| {
-        let (gate, peak) = (gate.clone(), Arc::clone(&peak));
-        wq.queue(move || {
-            let _inside = peak.enter();
-            gate.pass();
-        })
-    };
-    let hung: Vec<_> = (0..2).map(item).collect();
+    let hung = at_gate(&wq, 2, &gate, &peak);
     eventually("both workers hang", || peak.now() == 2);
     let refused = wq.queue_delayed(|| (), Duration::from_secs(3600));
     let error = within("it", || shutdown(Duration::from_millis(50))).unwrap_err();

@@ -53,6 +53,23 @@ pub(crate) fn gated_work(entered: &Gate, gate: &Gate) -> (Work, Arc<AtomicU32>) 
     (work, runs)
 }
 
+/// So many items at a gate.
+pub(crate) fn at_gate(
+    wq: &Workqueue,
+    count: usize,
+    gate: &Gate,
+    peak: &Arc<Peak>,
+) -> Vec<JoinHandle<()>> {
+    let item = |_| {
+        let (gate, peak) = (gate.clone(), Arc::clone(peak));
+        wq.queue(move || {
+            let _inside = peak.enter();
+            gate.pass();
+        })
+    };
+    (0..count).map(item).collect()
+}
+
 /// Occupies a queue that runs one item at a time until the gate opens.
 pub(crate) fn occupy(wq: &Workqueue, gate: &Gate) -> JoinHandle<()> {
     let (begun, gate) = (Gate::new(), gate.clone());

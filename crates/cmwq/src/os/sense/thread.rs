@@ -103,8 +103,7 @@ fn start_plain(name: &str, stack: usize, main: Box<dyn FnOnce() + Send>) -> io::
 
 /// The C library takes the program's thread-locals out of the stack, and refuses one that is too
 /// small for them (`EINVAL`). Rust's library knows how large they are; here a larger one is tried.
-fn create(stack: usize, part: *mut c_void) -> io::Result<()> {
-    let mut stack = stack;
+fn create(mut stack: usize, part: *mut c_void) -> io::Result<()> {
     loop {
         match try_to_create(stack, part) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && stack < LARGEST_STACK => {
