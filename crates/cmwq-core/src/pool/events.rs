@@ -100,6 +100,7 @@ impl PoolState {
         self.nr_workers -= 1;
         self.changed = true;
         self.no_create_before = now.saturating_add(self.config.create_cooldown);
+        self.is_retried_on_need = false;
         if self.manager == manager {
             self.manager = None;
         }

@@ -47,6 +47,17 @@ fn a_pool_that_another_one_lets_a_worker_go_for_asks_again_soon() {
 }
 
 #[test]
+fn a_creation_that_fails_after_one_was_refused_is_tried_again_in_time() {
+    let (mut f, _) = Fixture::new(UNMANAGED, 1);
+    let now = f.now;
+    let refused = f.worker_new();
+    f.create_refused(refused, None, now);
+    let failed = f.worker_new();
+    f.create_failed(failed, None, now);
+    assert_eq!(f.retry(now), Retry::At(now + CREATE_COOLDOWN_NS));
+}
+
+#[test]
 fn idle_workers_are_yielded_but_for_one() {
     let (mut f, _) = Fixture::new(UNMANAGED, 4);
     let yielded = std::iter::from_fn(|| f.yield_one(false)).count();
