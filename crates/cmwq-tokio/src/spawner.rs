@@ -175,11 +175,28 @@ impl Spawner {
         T: Send + 'static,
     {
         let runtime = Handle::current();
+        self.try_spawn_blocking_on(func, &runtime)
+    }
+
+    /// As [`try_spawn_blocking`](Self::try_spawn_blocking), with this runtime entered: from threads
+    /// that are in none.
+    ///
+    /// # Errors
+    /// As `try_spawn_blocking`.
+    pub fn try_spawn_blocking_on<F, T>(
+        &self,
+        func: F,
+        runtime: &Handle,
+    ) -> Result<JoinHandle<T>, TrySpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let place = match self.try_reserve() {
             Ok(permit) => permit.place,
             Err(why) => return Err(TrySpawnError { func, why }),
         };
-        let task = Task::new(Job { func, context: Context::with(runtime), place });
+        let task = Task::new(Job { func, context: Context::with(runtime.clone()), place });
         let run = Run(Arc::clone(&task));
         match cmwq::raw::try_queue_as::<F, _, _>(self.queue(), move || run.run()) {
             Ok(item) => {
@@ -313,7 +330,17 @@ impl Permit {
         T: Send + 'static,
     {
         let runtime = Handle::current();
-        self.spawner.spawn(func, &runtime, self.place)
+        self.spawn_blocking_on(func, &runtime)
+    }
+
+    /// As [`spawn_blocking`](Self::spawn_blocking), with this runtime entered: from threads that
+    /// are in none.
+    pub fn spawn_blocking_on<F, T>(self, func: F, runtime: &Handle) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawner.spawn(func, runtime, self.place)
     }
 }
 

@@ -126,6 +126,12 @@ fn the_runtime_is_the_callers_for_each_closure() {
         assert_eq!(seen.unwrap(), id);
         let on = spawner().spawn_blocking_on(|| Handle::current().id(), runtime.handle());
         assert_eq!(block_on(runtime, on).unwrap(), id);
+        let tried =
+            spawner().try_spawn_blocking_on(|| Handle::current().id(), runtime.handle()).unwrap();
+        assert_eq!(block_on(runtime, tried).unwrap(), id);
+        let place = spawner().try_reserve().unwrap();
+        let placed = place.spawn_blocking_on(|| Handle::current().id(), runtime.handle());
+        assert_eq!(block_on(runtime, placed).unwrap(), id);
     }
     // No runtime stays entered on the worker.
     let left = cmwq::system::managed().queue(|| Handle::try_current().is_err());
