@@ -237,7 +237,7 @@ c_functions! {
         unsafe { is_item(HERE, item, "enabled") && raw::enable(Any::Work(work(item))) }
     }
 
-    /// As `enable_work`; the timer is not touched.
+    /// As `enable_work`.
     fn enable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {

@@ -269,6 +269,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(journal) => journal,
         Err(error) => return log_failed(args, &error),
     };
+    // SAFETY: the first thread is made by `work`.
+    unsafe { grace::tell_commands() };
     work::run(args, template, source, journal)
 }
 

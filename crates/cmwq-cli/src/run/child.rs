@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open
 use super::captured::Captured;
 use super::captures::Captures;
 use super::deadline::Deadline;
-use super::grace::{self, grace};
+use super::grace::grace;
 use super::group;
 use super::journal::typed;
 use super::lines::Lines;
@@ -145,7 +145,6 @@ impl Call<'_> {
     ) -> io::Result<Child> {
         // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
         command.args(arguments).stdin(Stdio::null()).process_group(0);
-        command.env(grace::NAME, grace::told());
         if self.capture == Capture::Lines {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }

@@ -5,7 +5,7 @@
 //! less.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,16 +14,22 @@ const USUAL: u64 = 5;
 /// and everybody has this.
 const LEAST: u64 = 1;
 /// By which a run tells its commands, which may be runs.
-pub(super) const NAME: &str = "CMWQ_RUN_GRACE";
+const NAME: &str = "CMWQ_RUN_GRACE";
 
 /// For the commands of this process.
 pub(super) fn grace() -> Duration {
     Duration::from_secs(seconds())
 }
 
-/// What commands are told.
-pub(super) fn told() -> OsString {
-    next(seconds()).to_string().into()
+/// Tells the commands to come, in the environment that they inherit: with one of its own for each
+/// command, it would be copied as often.
+///
+/// # Safety
+/// This process has one thread.
+pub(super) unsafe fn tell_commands() {
+    let told = next(seconds()).to_string();
+    // SAFETY: nobody else reads the environment now.
+    unsafe { env::set_var(NAME, told) };
 }
 
 fn seconds() -> u64 {

@@ -368,13 +368,14 @@ pub unsafe fn disable_sync(any: Any<'_>) -> bool {
     unstarted::disable(any.item()).is_some_and(|runtime| grab::disable_sync(runtime, any.target()))
 }
 
-/// KERNEL: `enable_work`, `enable_delayed_work` — same: the timer is not touched.
+/// KERNEL: `enable_work`, `enable_delayed_work` — same; but one call too many takes an armed timer,
+/// until whose end Linux spins.
 ///
 /// # Safety
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn enable(any: Any<'_>) -> bool {
-    let by = |runtime| grab::enable(runtime, any.item()).is_enabled;
+    let by = |runtime| grab::enable(runtime, any.target()).is_enabled;
     unstarted::enable(any.item()).unwrap_or_else(|runtime| runtime.is_some_and(by))
 }
 

@@ -15,6 +15,7 @@ use crate::engine::invoke;
 use crate::engine::own_event::OwnEvent;
 use crate::engine::run_here::Ran;
 use crate::engine::watchdog::WaitFor;
+use crate::engine::wq::Wq;
 use crate::os::park::Event;
 use crate::record::symbol::closures;
 
@@ -109,20 +110,23 @@ impl Workqueue {
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        // A forked child's queue may have to be made, and panics if that cannot be: not where the
+        // caller must not unwind.
+        let wq: &Wq = self.handle();
         let done = OwnEvent::take();
         let body = UnsafeCell::new(Body::Func(func));
         let this = Call { item: WorkItem::new(call::<F, T>), body, done: done.event() };
         let wait = || {
             // SAFETY: it stays on this stack until it has run, which is waited for here: nothing
             // unwinds out of `must_return`. From here on it is touched by this pointer alone.
-            let ran = unsafe { self.handle().run_or_queue(NonNull::from(&this).cast()) };
+            let ran = unsafe { wq.run_or_queue(NonNull::from(&this).cast()) };
             if ran == Ran::Later && !done.is_set() {
                 let what = WaitFor::Item((&raw const this).addr());
                 current::waiting_for(what, || done.wait(None));
             }
             ran
         };
-        let who = || format!("Workqueue::run of workqueue '{}'", self.name());
+        let who = || format!("Workqueue::run of workqueue '{}'", wq.name);
         if invoke::must_return(who, wait) == Ran::Refused {
             return Err(JoinError::refused(Refused::last()));
         }

@@ -12,7 +12,7 @@ use crate::engine::current;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
 use crate::os::park::Event;
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering};
+use crate::os::sync::{Arc, AtomicBool, Ordering};
 use crate::record::symbol;
 
 /// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it
@@ -30,21 +30,13 @@ struct Books {
     all_done: Event,
     panicked: AtomicBool,
     refused: AtomicBool,
-    /// The process that is counted for.
-    // ORDERING (all accesses): no pairing: it changes in a child, while that has one thread.
-    generation: AtomicU32,
 }
 
 impl Books {
     /// In a forked child, forgets what the parent had queued.
     fn begin_in_child(&self) {
-        let generation = generation::current();
-        if self.generation.load(Ordering::Relaxed) == generation {
-            return;
-        }
-        self.generation.store(generation, Ordering::Relaxed);
-        if self.unfinished.begin_anew() {
-            // ORDERING: no pairing: as above.
+        if self.unfinished.begin_in(generation::current()) {
+            // ORDERING: no pairing: ordered by `one_done` of the caller, who is counted.
             self.refused.store(true, Ordering::Relaxed);
         }
     }
@@ -97,11 +89,10 @@ impl Workqueue {
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     {
         let books = Arc::new(Books {
-            unfinished: Countdown::new(),
+            unfinished: Countdown::new_in(generation::current()),
             all_done: Event::new(),
             panicked: AtomicBool::new(false),
             refused: AtomicBool::new(false),
-            generation: AtomicU32::new(generation::current()),
         });
         let scope =
             Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };

@@ -266,14 +266,16 @@ macro_rules! embedded_item {
 
             /// Undoes one [`disable`](Self::disable): `true`, it can be queued again. Queues
             /// nothing: what was refused meanwhile is lost. One call too many is logged once, and
-            /// takes the item off its queue.
+            /// takes the item off its queue, or its timer.
             ///
-            /// KERNEL: `enable_work`, `enable_delayed_work` — same.
+            /// KERNEL: `enable_work`, `enable_delayed_work` — same; but one call too many while a
+            /// timer is armed takes the timer, where Linux spins until it expires.
             #[doc(alias = "enable_work")]
             #[doc(alias = "enable_delayed_work")]
             pub fn enable(&self) -> bool {
                 let $self = self;
-                let by = |r| Embedded::forget_enabled(&self.0, grab::enable(r, $work));
+                let target = Target::$target($item);
+                let by = |r| Embedded::forget_enabled(&self.0, grab::enable(r, target));
                 unstarted::enable($work).unwrap_or_else(|runtime| runtime.is_some_and(by))
             }
 

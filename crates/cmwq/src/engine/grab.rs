@@ -169,10 +169,12 @@ fn deeper(word: WorkWord) -> WorkWord {
     word.with_disable_depth(depth + 1)
 }
 
-/// Undoes one [`disable`]. KERNEL: `enable_work`, `enable_delayed_work` — same: the timer is not
-/// touched, and one call too many takes a pending item off its queue.
-pub(crate) fn enable(runtime: &'static Runtime, item: &WorkItem) -> Enabled {
-    let was_pending = grab(runtime, Target::Work(item));
+/// Undoes one [`disable`]. One call too many takes a pending item off its queue, or its timer: a
+/// disabled item has none that is armed. KERNEL: `enable_work`, `enable_delayed_work` — same, but
+/// for an armed timer, until whose end Linux spins.
+pub(crate) fn enable(runtime: &'static Runtime, target: Target<'_>) -> Enabled {
+    let was_pending = grab(runtime, target);
+    let item = target.item();
     let word = item.word();
     let depth = word.disable_depth();
     if depth == 0 {
@@ -205,7 +207,7 @@ pub(crate) fn disable_sync(runtime: &'static Runtime, target: Target<'_>) -> boo
 /// itself. KERNEL: `cancel_work_sync` and `cancel_delayed_work_sync` — same.
 pub(crate) fn cancel_sync(runtime: &'static Runtime, target: Target<'_>) -> Cancelled {
     let was_pending = disable_sync(runtime, target);
-    let was_queued_again = enable(runtime, target.item()).was_pending;
+    let was_queued_again = enable(runtime, target).was_pending;
     Cancelled { was_pending, was_queued_again }
 }
 

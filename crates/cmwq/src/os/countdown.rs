@@ -1,6 +1,6 @@
 //! Counting what has not finished yet, until the last one does.
 
-use crate::os::sync::{AtomicUsize, Ordering, acq_rel};
+use crate::os::sync::{AtomicU64, Ordering, acq_rel};
 
 /// Things that have not finished, and one for whoever started them: until he is
 /// [`done`](Self::done) himself it cannot come to an end, so that he may add more.
@@ -8,60 +8,87 @@ use crate::os::sync::{AtomicUsize, Ordering, acq_rel};
 /// Whoever is last sees what all the others did before they were done.
 #[derive(Debug)]
 pub(crate) struct Countdown {
-    left: AtomicUsize,
+    /// How many are left, in the low half. The high half says of which process: see
+    /// [`begin_in`](Self::begin_in).
+    word: AtomicU64,
+}
+
+const fn word(process: u32, left: u32) -> u64 {
+    (process as u64) << 32 | left as u64
+}
+
+const fn left(word: u64) -> u32 {
+    word as u32
 }
 
 impl Countdown {
     /// Only the starter is counted.
     pub(crate) fn new() -> Self {
-        Self { left: AtomicUsize::new(1) }
+        Self::new_in(0)
+    }
+
+    /// As [`new`](Self::new), in a process that has this number; see [`begin_in`](Self::begin_in).
+    pub(crate) fn new_in(process: u32) -> Self {
+        Self { word: AtomicU64::new(word(process, 1)) }
     }
 
     /// At its end, to be restarted.
     pub(crate) fn at_end() -> Self {
-        Self { left: AtomicUsize::new(0) }
+        Self { word: AtomicU64::new(0) }
     }
 
     /// Begins again, after the end.
     pub(crate) fn restart(&self) {
         // ORDERING: no pairing: at the end nobody else is left, and newcomers learn of it by other
         // means.
-        debug_assert_eq!(self.left.load(Ordering::Relaxed), 0, "restarted before the end");
-        self.left.store(1, Ordering::Relaxed);
+        debug_assert_eq!(self.word.load(Ordering::Relaxed), 0, "restarted before the end");
+        self.word.store(1, Ordering::Relaxed);
     }
 
-    /// Forgets everything but the starter: a forked child has nothing else of its parent's.
-    /// `true`: there was something.
-    pub(crate) fn begin_anew(&self) -> bool {
-        // ORDERING: no pairing: the child has one thread.
-        self.left.swap(1, Ordering::Relaxed) > 1
+    /// Forgets everything but the starter, if another process has counted: a forked child has
+    /// nothing else of its parent's. `true`: this call did, and there was something.
+    ///
+    /// Of several threads that come first at once, one does, and what the others add afterwards is
+    /// kept: the number and the count are one word.
+    pub(crate) fn begin_in(&self, process: u32) -> bool {
+        // ORDERING (all): no pairing: the word alone is looked at, and nobody is done by this.
+        let mut now = self.word.load(Ordering::Relaxed);
+        while now >> 32 != u64::from(process) {
+            let anew = word(process, 1);
+            match self.word.compare_exchange(now, anew, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return left(now) > 1,
+                Err(other) => now = other,
+            }
+        }
+        false
     }
 
     /// One thing more. By the starter, or something that is itself counted.
     pub(crate) fn add(&self) {
         // ORDERING: no pairing: the caller is counted, so this cannot be the last. A
         // read-modify-write, it leaves the release sequences of those that are done as they are.
-        let was = self.left.fetch_add(1, Ordering::Relaxed);
-        debug_assert_ne!(was, 0, "added after the end");
+        let was = self.word.fetch_add(1, Ordering::Relaxed);
+        debug_assert_ne!(left(was), 0, "added after the end");
+        assert_ne!(left(was), u32::MAX, "4,294,967,295 things that have not finished");
     }
 
     /// As [`add`](Self::add), by anybody and at any time, also after the end, which then comes once
     /// more.
     pub(crate) fn add_late(&self) {
         // ORDERING: no pairing: as above.
-        self.left.fetch_add(1, Ordering::Relaxed);
+        self.word.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One thing has finished. `true`: it was the last.
     #[must_use]
     pub(crate) fn done(&self) -> bool {
         // ORDERING: AcqRel pairs with itself: the last one sees what all did, and may pass it on.
-        self.left.fetch_sub(1, acq_rel("countdown")) == 1
+        left(self.word.fetch_sub(1, acq_rel("countdown"))) == 1
     }
 
     /// How many are left. For people.
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> u32 {
         // ORDERING: no pairing: a look.
-        self.left.load(Ordering::Relaxed)
+        left(self.word.load(Ordering::Relaxed))
     }
 }

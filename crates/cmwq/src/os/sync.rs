@@ -20,7 +20,7 @@ pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock, Weak};
 
 #[cfg(all(test, cmwq_loom))]
-pub(crate) use mutex::RawMutex;
+pub(crate) use mutex::{Mutex as GuardedMutex, RawMutex};
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
 pub(crate) use order::{

@@ -167,6 +167,27 @@ fn enabling_once_too_often_is_said_and_takes_a_pending_item_off() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
+/// It does not wait for the timer, however far away that is.
+#[test]
+fn enabling_once_too_often_takes_the_timer() {
+    let wq = managed("enabled and armed");
+    let runs = Arc::new(AtomicU32::new(0));
+    for is_deferrable in [false, true] {
+        let theirs = Arc::clone(&runs);
+        let func = move || _ = theirs.fetch_add(1, Ordering::SeqCst);
+        let work =
+            if is_deferrable { DelayedWork::deferrable(func) } else { DelayedWork::new(func) };
+        assert!(wq.queue_delayed_work(&work, Duration::MAX));
+        let armed = work.clone();
+        assert!(within("enable", move || armed.enable()), "it was not disabled");
+        assert!(!work.is_pending() && work.busy().is_idle());
+        assert!(wq.queue_delayed_work(&work, Duration::ZERO), "it can be queued again");
+        wq.flush();
+        drop(work);
+        assert_eq!((runs.swap(0, Ordering::SeqCst), Arc::strong_count(&runs)), (1, 1));
+    }
+}
+
 #[test]
 fn enable_and_queue_queues_at_depth_zero_only() {
     let wq = managed("enable and queue");

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
@@ -357,11 +358,19 @@ impl<T> JoinHandle<T> {
         }
         // SAFETY: the cell is the handle's, for which only this thread acts.
         let cell = unsafe { &mut *packet.waker.get() };
-        match cell {
-            Some(there) => (**there).clone_from(waker),
-            None => *cell = Some(Box::new(waker.clone())),
-        }
-        packet.state.publish_waker()
+        // Cloning may panic, and dropping the one before may, too. Neither may leave a waker in the
+        // cell that is not published: nobody would drop it.
+        let before = match cell {
+            Some(there) if there.will_wake(waker) => None,
+            Some(there) => Some(mem::replace(&mut **there, waker.clone())),
+            None => {
+                *cell = Some(Box::new(waker.clone()));
+                None
+            }
+        };
+        let is_published = packet.state.publish_waker();
+        drop(before);
+        is_published
     }
 }
 

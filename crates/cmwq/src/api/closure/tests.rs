@@ -221,6 +221,14 @@ fn a_waker_that_panics_when_dropped_harms_nobody() {
     assert!(replaced.is_err(), "where it is the caller's own doing, he has the panic");
     item.run();
     assert_eq!(handle.join().unwrap(), 6);
+    // The one that took its place is not left behind with a handle that is dropped.
+    let (item, mut handle) = self::item(|| ());
+    assert!(poll(&mut handle, &loud()).is_pending());
+    let bell = Bell::new();
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut handle, &bell))).is_err());
+    drop(handle);
+    item.run();
+    assert_eq!(Arc::strong_count(&bell), 1);
 }
 
 /// Runs a closure on another thread, while `wait` has its handle; its value is gone in the end.

@@ -63,3 +63,23 @@ fn adding_does_not_hide_what_was_done() {
         assert_eq!(lasts, 1);
     });
 }
+
+/// Two threads of a forked child come first at once, and each adds a thing.
+#[test]
+fn what_is_added_in_a_child_is_not_forgotten() {
+    check_three(|| {
+        let countdown = Arc::new(Countdown::new());
+        countdown.add();
+        let begin = |countdown: &Countdown| {
+            let has_lost = countdown.begin_in(1);
+            countdown.add();
+            u32::from(has_lost)
+        };
+        let other = {
+            let countdown = Arc::clone(&countdown);
+            thread::spawn(move || begin(&countdown))
+        };
+        let lost = begin(&countdown) + other.join().unwrap();
+        assert_eq!((lost, countdown.left()), (1, 3));
+    });
+}

@@ -88,10 +88,8 @@ impl RawMutex {
     }
 }
 
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use with_value::{Mutex, MutexGuard};
 
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod with_value {
     use std::cell::UnsafeCell;
     use std::fmt;
@@ -122,7 +120,8 @@ mod with_value {
 
         /// `None`: somebody else has it.
         pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.raw.try_lock().then_some(MutexGuard { mutex: self, by_thread: PhantomData })
+            // Made only with the lock: one that is dropped gives the lock back, whoever has it.
+            self.raw.try_lock().then(|| MutexGuard { mutex: self, by_thread: PhantomData })
         }
     }
 
@@ -173,5 +172,27 @@ mod with_value {
         fn drop(&mut self) {
             self.mutex.raw.unlock();
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+mod tests {
+    use super::Mutex;
+
+    #[test]
+    fn who_does_not_get_it_leaves_it_to_who_has_it() {
+        let mutex = Mutex::new(7);
+        let held = mutex.lock();
+        for _ in 0..2 {
+            let got = mutex.try_lock();
+            // A guard that nobody ought to have would give the lock back.
+            assert!(got.map(std::mem::forget).is_none());
+        }
+        assert_eq!(format!("{mutex:?}"), "Mutex(held)");
+        drop(held);
+        assert_eq!(format!("{mutex:?}"), "Mutex(7)");
+        assert_eq!(mutex.try_lock().map(|value| *value), Some(7));
+        assert!(mutex.try_lock().is_some(), "it was given back");
     }
 }

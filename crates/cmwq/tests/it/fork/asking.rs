@@ -33,6 +33,9 @@ pub(super) fn without_threads() {
     let status = sys::fork(|| {
         sys::refuse(&[libc::SYS_clone, libc::SYS_clone3]).unwrap();
         assert!(!delayed.is_pending(), "it is the parent's");
+        // What needs a queue of its own panics, and nothing worse.
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(wq.queue(|| ())))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(wq.run(|| ())))).is_err());
         let handle = waits.take().unwrap();
         assert!(handle.is_finished());
         let Ok(ended) = handle.join_timeout(PATIENCE) else { panic!("it was waited for") };
