@@ -45,6 +45,16 @@ pub const fn after_false(last: Nanos, now: Nanos, in_a_row: u32) -> AfterFalse {
     }
 }
 
+/// Whether a sentinel that has got its CPU lets others have it once before it gives the alarm: the
+/// one before was false, so a worker's turn is over, and that worker goes on. `nr_false`: false
+/// alarms since a worker was found blocked. `is_tick_first`: the tick finds blocked workers before
+/// the sentinels do; then a false alarm, too, finds some that other programs hide.
+#[inline]
+#[must_use]
+pub const fn yields_first(nr_false: u32, is_tick_first: bool) -> bool {
+    nr_false > 0 && !is_tick_first
+}
+
 /// Whether an alarm was false. `nr_blocked`: workers that the look it caused found blocked.
 /// `has_to_watch`: work still waits, or other pods could use the CPUs here.
 #[inline]

@@ -21,6 +21,9 @@ pub const TICK_LONGEST_BEHIND_NS: Nanos = 4_000_000;
 /// keep the CPUs busy, the sentinel comes late and the tick finds the blocked workers, so the
 /// interval stays short.
 pub const FRUITLESS_TICKS: u32 = 8;
+/// After so many ticks in a row that let no worker start the tick is not first: a better source
+/// tells of those that are blocked.
+pub const TICKS_BEHIND: u32 = 2 * FRUITLESS_TICKS;
 /// The tick looks at a pool so many more times after its last item has stopped waiting.
 pub const QUIET_TICKS: u32 = 4;
 
@@ -91,6 +94,13 @@ impl Tick {
         self.interval
     }
 
+    /// Whether the tick finds blocked workers before a better source tells of them: it does where
+    /// other programs keep the CPUs busy.
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.fruitless < TICKS_BEHIND
+    }
+
     /// The tick has looked at all pools that are watched: after how many nanoseconds it comes
     /// again. The interval is halved and not reset, since now and then a tick is only a few
     /// microseconds faster than the sentinel.
@@ -99,7 +109,7 @@ impl Tick {
         let TickFound { has_woken, has_processes } = found;
         self.shortest =
             if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
-        self.fruitless = if has_woken { 0 } else { self.fruitless.wrapping_add(1) };
+        self.fruitless = if has_woken { 0 } else { self.fruitless.saturating_add(1) };
         self.interval = if has_woken {
             max(self.interval / 2, self.shortest)
         } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {

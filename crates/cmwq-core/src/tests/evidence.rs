@@ -151,6 +151,13 @@ fn sentinels_rest_after_eight_false_alarms_in_a_row() {
     }
 }
 
+#[test]
+fn a_sentinel_yields_behind_a_false_alarm_unless_the_tick_is_first() {
+    assert!(alarms::yields_first(1, false) && alarms::yields_first(u32::MAX, false));
+    assert!(!alarms::yields_first(0, false), "the last alarm found somebody");
+    assert!(!alarms::yields_first(1, true), "other programs keep the CPU busy");
+}
+
 /// A family of which this is seen, and how often all of it was looked at.
 #[derive(Default)]
 struct Kin {

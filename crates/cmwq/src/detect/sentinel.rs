@@ -18,12 +18,14 @@ use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
 use crate::os::published::Published;
 use crate::os::sense;
-use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock, yield_now};
 use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::CpuSet;
 
 /// A pool, as a sentinel knows it. Lock-free.
 pub(crate) trait Guarded: Sync {
+    /// Whether an alarm now is likely false, and others are to have the CPU once before it.
+    fn yields_first(&self) -> bool;
     /// The CPU has nothing else to run: no caller computes there any more.
     fn cpu_idles(&'static self);
 }
@@ -251,6 +253,11 @@ impl<P: Guarded> Sentinel<P> {
             // ORDERING: no pairing of its own: ordered by the token.
             if self.state.load(Ordering::Relaxed) == LEAVING {
                 return;
+            }
+            if self.pools().any(Guarded::yields_first) {
+                // A worker whose turn was over goes on, and this thread does not get the CPU soon
+                // again unless nobody else can run.
+                yield_now();
             }
             if sense::sched::current_cpu() != Some(cpu) {
                 // Its CPU has left, or it was moved from outside. It knows nothing about the CPU

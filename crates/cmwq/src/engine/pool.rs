@@ -720,6 +720,13 @@ fn cpus_in_use(core: Reading<'_>, locked: &Locked) -> (CpuSet, bool) {
 }
 
 impl Guarded for Pool {
+    fn yields_first(&self) -> bool {
+        // ORDERING (both): no pairing: hints.
+        let nr_false = self.nr_false_alarms.load(Ordering::Relaxed);
+        let is_tick_first = self.runtime.service.is_tick_first.load(Ordering::Relaxed);
+        alarms::yields_first(nr_false, is_tick_first) && self.is_watched()
+    }
+
     fn cpu_idles(&'static self) {
         if !without("caller_computes.end") {
             self.set_caller_computes(false);

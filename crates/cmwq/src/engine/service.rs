@@ -42,6 +42,8 @@ pub(crate) struct Service {
     to_create_for: Mutex<ToCreateFor>,
     /// The next tick is to come soon.
     pub(crate) is_wanted_now: AtomicBool,
+    /// The tick finds blocked workers before the sentinels do. A hint for these.
+    pub(crate) is_tick_first: AtomicBool,
     pub(crate) has_to_start_watchdog: AtomicBool,
     pub(crate) is_stopping: AtomicBool,
 }
@@ -85,6 +87,7 @@ impl Service {
             rescan_at: AtomicU64::new(NEVER),
             to_create_for: Mutex::new(ToCreateFor::default()),
             is_wanted_now: AtomicBool::new(false),
+            is_tick_first: AtomicBool::new(true),
             has_to_start_watchdog: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }

@@ -190,6 +190,8 @@ impl Loop {
             self.tick.turn_alone();
         }
         let interval = self.tick.after(all);
+        // ORDERING: no pairing: a hint.
+        self.service.is_tick_first.store(self.tick.is_first(), Ordering::Relaxed);
         self.tick_at =
             if self.service.ticking.is_empty() { NEVER } else { clock::now() + interval };
     }

@@ -9,7 +9,7 @@
 //! threads are one thread to them.
 
 #[cfg(any(cmwq_loom, not(cmwq_shuttle)))]
-#[cfg_attr(cmwq_loom, allow(dead_code, reason = "only its model uses it there"))]
+#[cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "only its model uses it there"))]
 mod mutex;
 mod order;
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sync/model.rs")]
