@@ -37,12 +37,13 @@ pub struct Machine {
     pub has_smt: bool,
     /// Whether cores differ in speed (big and little ones).
     pub is_hybrid: bool,
-    /// The scope that unbound and managed queues use.
+    /// The default scope of unbound queues. Managed queues do not use it: their pods are those of
+    /// the parameter `managed_affinity_scope`.
     pub default_scope: AffinityScope,
     /// The pods that every scope would make, from the narrowest scope to the widest.
     pub pods: Vec<Pods>,
-    /// The pods in use: those of the default scope, or a single one under a quota, which is for all
-    /// CPUs together.
+    /// The pods of unbound queues in use: those of the default scope, or a single one under a quota,
+    /// which is for all CPUs together.
     pub pods_in_use: Vec<CpuSet>,
 }
 
@@ -56,8 +57,8 @@ pub struct CpuQuota {
     pub file: PathBuf,
 }
 
-/// The pods of an affinity scope: each has a pool of workers for unbound, and one for managed
-/// queues.
+/// The pods of an affinity scope: the CPUs of each share the pools of unbound queues that have this
+/// scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pods {
