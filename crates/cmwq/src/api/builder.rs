@@ -414,7 +414,7 @@ impl Builder {
 
 impl Builder {
     /// KERNEL: `__WQ_BH_ALLOWS`, and the check of `max_active` — same, as an error instead of a
-    /// warning and NULL.
+    /// warning and NULL. A limit in all is refused likewise.
     fn bh_spec(&self) -> Result<Spec, Error> {
         let name = &self.name;
         let is_percpu = self.kind.is_none_or(|kind| kind == Kind::Percpu);
@@ -429,9 +429,13 @@ impl Builder {
                 "workqueue '{name}': only highpri and percpu go with bh"
             )));
         }
-        if self.max_active != 0 {
+        let limit = match self.total {
+            Some(_) => Some("max_active_total"),
+            None => (self.max_active != 0).then_some("max_active"),
+        };
+        if let Some(limit) = limit {
             return Err(Error::invalid(format!(
-                "workqueue '{name}': a bh queue has no limit; leave max_active out"
+                "workqueue '{name}': a bh queue has no limit; leave {limit} out"
             )));
         }
         Ok(Spec { highpri: self.highpri, ..Spec::of(Kind::Bh) })

@@ -224,6 +224,8 @@ fn only_highpri_and_percpu_go_with_bh() {
         builder().power_efficient(),
         builder().max_active(5),
         builder().percpu().max_active(1),
+        builder().max_active_total(4),
+        builder().percpu().max_active_total(0),
     ];
     for builder in bad {
         let text = format!("{builder:?}");
