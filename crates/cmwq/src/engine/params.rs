@@ -179,7 +179,11 @@ impl Params {
                 self.idle_timeout_ns =
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0 to 1e9"))?;
             }
-            "idle_ratio" => self.idle_ratio = number("a number from 1")?.clamp(1, 1 << 16),
+            "idle_ratio" => {
+                let accepted = "a number from 1";
+                let ratio = Some(number(accepted)?).filter(|ratio| *ratio != 0);
+                self.idle_ratio = ratio.ok_or_else(|| bad(accepted))?.min(1 << 16);
+            }
             "max_workers" => self.max_workers = number("a number, 0 for any")?,
             "stack_size" => {
                 let kib: usize = value.parse().map_err(|_| bad("KiB"))?;
@@ -299,6 +303,19 @@ mod tests {
         assert_eq!(complaints.len(), 2);
         assert!(complaints[0].contains("takes a number of cores"), "{complaints:?}");
         assert!(complaints[1].contains("there is no parameter 'nonsense', but "), "{complaints:?}");
+    }
+
+    #[test]
+    fn an_idle_worker_is_for_one_busy_worker_at_least() {
+        let ratio = |text| {
+            let (params, complaints) = Params::parse(Some(text), None);
+            (params.idle_ratio, complaints)
+        };
+        assert_eq!(ratio("idle_ratio=1"), (1, vec![]));
+        assert_eq!(ratio("idle_ratio=70000"), (1 << 16, vec![]));
+        let (kept, complaints) = ratio("idle_ratio=0");
+        assert_eq!((kept, complaints.len()), (4, 1), "{complaints:?}");
+        assert!(complaints[0].contains("idle_ratio takes a number from 1"), "{complaints:?}");
     }
 
     #[test]
