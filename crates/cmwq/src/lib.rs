@@ -3,10 +3,10 @@
 //!
 //! Queue functions; shared worker pools run them. The pools keep *just enough* workers runnable:
 //! one per CPU, and the moment the last running one **blocks** (a lock, a file, a sleep, a page
-//! fault; nobody has to say so), the next item starts on another worker. So a CPU is not left idle
-//! while work waits, beyond the microseconds in which a block is noticed (milliseconds where other
-//! programs use the CPU all the time); few threads compete for it, and functions that wait do not
-//! fill up the pool. Limits hold all the same: items that wait for others behind a `max_active` or
+//! fault; nobody has to say so), the next item starts on another worker. A CPU does not stay idle
+//! while work waits. A block is noticed after tens of microseconds, or after up to 4 ms where other
+//! programs use the CPU all the time. Few threads compete for each CPU, and items that wait do not
+//! use up the pool. Limits hold all the same: items that wait for others behind a `max_active` or
 //! `max_workers` that they use up wait for ever.
 //!
 //! ```
@@ -55,6 +55,20 @@
 //! up to two idle ones stay in each pool ([`Config::idle_timeout`]). A process whose queues are
 //! idle has no wake-ups. The process may end at any time; [`shutdown`] is for those who want to
 //! leave nothing running.
+//!
+//! **Threads that are no workers.** [`Config::max_workers`] does not count these:
+//!
+//! | thread | how many | stack |
+//! |---|---|---|
+//! | service (timers, retries) | one, from the first queue on | 256 KiB |
+//! | sentinels, of the idle class | one for each CPU on which items of a per-CPU or managed queue have waited; none with [`Detect::Tick`] and [`Detect::Inline`] | 64 KiB |
+//! | [BH](Builder::bh) contexts | one for each CPU for which a BH item was queued | [`Config::stack_size`] |
+//! | [rescuers](Builder::mem_reclaim) | one for each queue that has one | [`Config::stack_size`] |
+//! | [`watchdog`] | one, once work has waited | 2 MiB |
+//! | [`control`]; the writer of `CMWQ_TRACE` | one each, if asked for | 256 KiB; 2 MiB |
+//!
+//! Stacks are address space: only what was used takes memory. Workers have
+//! [`Config::stack_size`], too, which is 2 MiB by default.
 //!
 //! Settings come from the environment (`CMWQ_PARAMS`, `CMWQ_DETECT`, `CMWQ_CONTROL` for the
 //! [control socket](control), `CMWQ_TRACE=FILE` for a trace), or from [`set_param`] and [`Config`],

@@ -80,8 +80,8 @@ impl Builder {
         self.kind(Kind::Unbound)
     }
 
-    /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has
-    /// nothing to run takes items from one that has more than it can. The default.
+    /// At most one *running* worker per CPU, as with [`percpu`](Self::percpu). But an item may run
+    /// on any CPU: an idle CPU takes items of a CPU that has more than it can run. The default.
     ///
     /// No order is promised. An item usually begins on the CPU that queues it, unless the thread
     /// there goes on computing and the item needs a CPU for long. Items that need it for 200 µs or
@@ -235,7 +235,8 @@ impl Builder {
         self
     }
 
-    /// See [`Attrs::nice`]; for unbound, ordered and managed queues.
+    /// See [`Attrs::nice`]; for unbound, ordered and managed queues. [`build`](Self::build) tries a
+    /// niceness that the queue would not have without this, by a thread that ends at once.
     pub fn nice(self, nice: i32) -> Self {
         self.attr(|attrs| attrs.nice(nice))
     }
@@ -255,7 +256,8 @@ impl Builder {
         self.attr(|attrs| attrs.affinity_strict(strict))
     }
 
-    /// See [`Attrs::sched`]; for unbound, ordered and managed queues.
+    /// See [`Attrs::sched`]; for unbound, ordered and managed queues. Tried as a
+    /// [niceness](Self::nice) is.
     pub fn sched(self, sched: Sched) -> Self {
         self.attr(|attrs| attrs.sched(sched))
     }
@@ -302,11 +304,11 @@ impl Builder {
     ///
     /// # Errors
     /// No queue is made then. [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name or
-    /// one with a null character, kinds that exclude each other, a limit on an ordered queue, or
-    /// attributes that make no sense or are not for this kind;
+    /// one with a null character, kinds that exclude each other, a limit above 1 on an ordered
+    /// queue, a limit on a BH queue, or attributes that make no sense or are not for this kind;
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the process may
     /// not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if the runtime's service
-    /// thread or the queue's rescuer cannot be created;
+    /// thread, the queue's rescuer, or the thread that tries a priority cannot be created;
     /// [`Unavailable`](crate::ErrorKind::Unavailable) after a [`shutdown`](crate::shutdown);
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a name that is taken, see
     /// [`sysfs`](Self::sysfs).

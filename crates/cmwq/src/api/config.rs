@@ -18,6 +18,12 @@ use crate::os::topo::{AffinityScope, CpuSet};
 /// default. Settings here override the environment, as those of [`set_param`](crate::set_param) do.
 /// A forked child has them, too, hooks and handlers included.
 ///
+/// There is no method for `idle_ratio`, `cache_shard_size`, `cpu_intensive_warning_thresh`,
+/// `watchdog_signal`, `dump_signal`, `panic_on_stall`, `panic_on_stall_time` and `control`: set
+/// them by [`set_param`](crate::set_param), which lists all parameters with their units, before the
+/// first use. The last four can also be set later, by [`dump_on_signal`](crate::dump_on_signal),
+/// [`watchdog`](crate::watchdog) and [`control`](crate::control).
+///
 /// There is one set of pools in a process, and so one configuration: its purpose is that
 /// everybody's items together do not run more than the CPUs can, and two sets of pools would not
 /// know of each other. A queue is what isolates: it has its own limit, its own priority and CPUs
@@ -118,6 +124,9 @@ impl Config {
     /// pool may always have one worker, so a process with `n` pools may have up to `n` more than
     /// this; and queues with a [rescuer](crate::Builder::mem_reclaim), whose thread does not count,
     /// go on. Items that wait for items of other queues may otherwise wait for ever.
+    ///
+    /// [Other threads](crate#what-it-does-to-a-process) than workers do not count either: the
+    /// service thread, sentinels, BH contexts, the watchdog.
     pub fn max_workers(self, max: u32) -> Self {
         self.param("max_workers", max)
     }

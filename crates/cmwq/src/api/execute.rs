@@ -41,7 +41,8 @@ pub fn execute_in_process_context(func: impl FnOnce() + Send + 'static) -> Execu
 }
 
 /// Runs `func` once on every CPU that the process may use, at the same time as far as the CPUs are
-/// free, and waits for all of them.
+/// free, and waits for all of them. Blocks without a time limit. Called from a work function it
+/// counts as blocking at once.
 ///
 /// KERNEL: `schedule_on_each_cpu` — same; on [`system::percpu`].
 ///
@@ -69,11 +70,13 @@ pub fn schedule_on_each_cpu<F: Fn() + Send + Sync>(func: F) {
 }
 
 /// Runs `func` on CPU number `cpu` and returns its value. It waits its turn behind the items that
-/// run there. On a CPU that the process may not use it runs on another.
+/// run there. For a CPU that the process may not use it runs on another, as
+/// [`queue_on`](crate::Workqueue::queue_on) says.
 ///
 /// Blocks without a time limit. Called from a work function it counts as blocking at once.
 ///
-/// KERNEL: `work_on_cpu` — same; on [`system::percpu`].
+/// KERNEL: `work_on_cpu` — same; on [`system::percpu`]. What the kernel does for a CPU that is
+/// offline is undefined.
 ///
 /// # Panics
 /// If `func` panics, with its payload. Also if the system's queue is being drained, was closed, or

@@ -25,8 +25,8 @@ pub trait IteratorOn: Iterator + Sized {
     /// does not wait for what has: that runs to its end, and its result is dropped on the worker.
     ///
     /// # Panics
-    /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; and if the
-    /// queue refused one, being drained or closed.
+    /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; if the
+    /// queue refused one, being drained or closed; and where [`queue`](Workqueue::queue) does.
     ///
     /// ```
     /// use cmwq::IteratorOn;
@@ -74,13 +74,13 @@ pub trait IteratorOn: Iterator + Sized {
         MapUnorderedOn { items: self.fuse(), wq, func, ahead, running, free, answers }
     }
 
-    /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
-    /// calls have ended. After a panic of one, no more are begun, and no more items are taken:
-    /// those that were taken by then are dropped.
+    /// Calls `func`, which may borrow, for each item, and returns when all calls have ended. After
+    /// a panic it begins no more calls and takes no more items; items that were taken and not begun
+    /// are dropped.
     ///
     /// # Panics
     /// If `func` panicked, or the queue refused an item, being drained or closed; when everything
-    /// that had begun has ended.
+    /// that had begun has ended. Also where [`queue`](Workqueue::queue) does.
     ///
     /// ```
     /// use cmwq::IteratorOn;

@@ -43,9 +43,9 @@ pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 /// It is *pending* from the moment it is queued, through the grace period, until its function is
 /// entered. It cannot be cancelled, disabled or delayed. Clones are the same item.
 ///
-/// What it captures is dropped by a worker of the library, if the item is refused (its queue is
-/// drained, closed or shut down); behind a [`shutdown`](crate::shutdown), by the thread that ends
-/// the last section: so its `Drop` must not wait for another `RcuWork`.
+/// If the item is refused (its queue is drained, closed or shut down), a worker drops what the
+/// closure captured. After [`shutdown`](crate::shutdown) there are no workers: the thread that ends
+/// the last read-side section drops it, so its `Drop` must not wait for another `RcuWork`.
 ///
 /// Which sections are waited for: those of [`rcu_read_lock`](crate::rcu_read_lock), always, and
 /// those that the program's [source of grace periods](set_grace_periods) knows.

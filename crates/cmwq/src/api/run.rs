@@ -59,10 +59,11 @@ impl Workqueue {
     /// `queue(func).join()`, but it may borrow, and costs no wake-up where it need not.
     ///
     /// If no other item waits in the pool and [`max_active`](crate::Builder::max_active) has room,
-    /// the calling thread runs it itself, on a managed queue (the default kind) of normal priority;
-    /// that takes some hundred nanoseconds, where handing it to a worker and back takes
-    /// microseconds. Otherwise, on other kinds of queues, and in work functions, it is queued, and
-    /// the caller sleeps until it has run.
+    /// the calling thread runs it itself, on a managed queue (the default kind) of normal priority
+    /// that is neither [`cpu_intensive`](crate::Builder::cpu_intensive) nor
+    /// [`mem_reclaim`](crate::Builder::mem_reclaim). That takes some hundred nanoseconds, where
+    /// handing it to a worker and back takes microseconds. Otherwise, on other kinds of queues, and
+    /// in work functions, it is queued, and the caller sleeps until it has run.
     ///
     /// Flushes, drains, limits, freezing, counters and traces include it either way. What differs
     /// where it runs here: it has the thread's own locals, priority and CPUs, it is no worker's
@@ -84,6 +85,9 @@ impl Workqueue {
     /// # Errors
     /// The function has panicked, or the queue is being drained, closed or shut down and [refuses
     /// it](JoinError::is_refused): it is dropped then.
+    ///
+    /// # Panics
+    /// Where [`queue`](Self::queue) does.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("db").max_active(8).build()?;

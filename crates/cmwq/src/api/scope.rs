@@ -70,7 +70,8 @@ impl Workqueue {
     /// message "a scoped work item panicked", if a closure panicked that was not joined, or "a
     /// scoped work item was refused", if one was since the queue is being drained, is closed or was
     /// shut down. What a closure panicked with, and why it was refused, is told by
-    /// [`ScopedJoinHandle::join`].
+    /// [`ScopedJoinHandle::join`]. The scope's methods that queue panic where
+    /// [`queue`](Workqueue::queue) does.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;

@@ -14,6 +14,28 @@ use crate::os::error::Error;
 /// only `default_affinity_scope`, `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and
 /// `panic_on_stall_time` can be set.
 ///
+/// | parameter | value | default |
+/// |---|---|---|
+/// | `default_affinity_scope` | `cpu`, `smt`, `cache`, `cache_shard`, `numa` or `system` | `cache_shard` |
+/// | `managed_affinity_scope` | `cpu` or `system` | `cpu` |
+/// | `cache_shard_size` | cores, from 1 | 8 |
+/// | `unbound_cpus` | a list, such as `0-3,8`; not empty | all |
+/// | `power_efficient`, `inspect` | 0 or 1 | 0, 1 |
+/// | `control` | 0, 1 or a socket's absolute path | 0 |
+/// | `max_workers` | a number; 0: any | 0 |
+/// | `stack_size` | KiB, from 64 to 1048576 | 2048 |
+/// | `idle_timeout` | seconds, with fractions, from 0 to 1e9 | 300 |
+/// | `idle_ratio` | busy workers, from 1; above 65536 is taken as that | 4 |
+/// | `cpu_intensive_thresh_us` | microseconds; 0: never | 10000, up to 1000000 on slow machines |
+/// | `cpu_intensive_warning_thresh` | times; 0: never | 4 |
+/// | `watchdog_thresh` | seconds, with fractions, from 0 (never) to 1e9 | 30 |
+/// | `watchdog_signal` | a signal, by number or name; 0: none | a free one |
+/// | `dump_signal` | a signal, by number or name | none |
+/// | `panic_on_stall` | reports; 0: never | 0 |
+/// | `panic_on_stall_time` | seconds, with fractions, from 0 (never) to 1e9 | 0 |
+/// | `debug_force_rr_cpu` | 0 or 1 | 0 |
+/// | `debug_pretend_cpus` | CPUs, up to 4096; 0: those that there are | 0 |
+///
 /// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be
 /// changed.
 ///

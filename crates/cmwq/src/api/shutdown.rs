@@ -30,12 +30,16 @@ use crate::os::thread_group;
 /// Blocks the calling thread, also one of an executor: call it when the executor has ended, or from
 /// a thread for blocking calls that is not one of this library's. With a timeout of zero it closes
 /// everything and fails unless all is done already. A timeout beyond what the clock can show, such
-/// as [`Duration::MAX`], is none. Not part of the timeout is how long the threads take to leave
-/// when their items are done, [hooks](crate::Config::on_thread_stop) included, nor how long it
-/// takes until a thread can be had for an item that came in at the last moment. What refused
-/// closures captured has at least 200 ms to be dropped, whatever the timeout. A queue whose last
-/// handle is dropped so counts as any other that has items; if it is the drop itself that waits, on
-/// a worker or for one, `reaper` is busy. Items on a [frozen](crate::freeze) queue do not begin:
+/// as [`Duration::MAX`], is none. The timeout limits the wait for items. Two waits come on top and
+/// have no limit: until the threads have left, their [stop hooks](crate::Config::on_thread_stop)
+/// included; and until a thread can be created for an item that was queued at the last moment.
+///
+/// What refused closures captured has at least 200 ms to be dropped, whatever the timeout. If it is
+/// the last handle of a queue that still has items, that queue is waited for, and
+/// [`busy`](ShutdownError::busy) lists its name. If dropping a captured value blocks, `busy` lists
+/// `reaper`, the library's own queue that drops such values.
+///
+/// Items on a [frozen](crate::freeze) queue do not begin:
 /// [`thaw`](crate::thaw) first. It may be called more than once, also at the same time; each call
 /// returns when the threads have left.
 ///

@@ -87,7 +87,7 @@ system_queues! {
     /// Per-CPU unless the parameter `power_efficient` is on, then unbound.
     power_efficient = "events_power_efficient", "system_power_efficient_wq" =>
         |b| b.power_efficient();
-    /// Both.
+    /// Freezable and power-efficient: see [`freezable`] and [`power_efficient`].
     freezable_power_efficient = "events_freezable_pwr_efficient",
         "system_freezable_power_efficient_wq" =>
         |b| b.freezable().power_efficient();

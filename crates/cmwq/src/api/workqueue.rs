@@ -32,6 +32,7 @@ use crate::os::sync::Arc;
 /// ([`queue_delayed`](Self::queue_delayed), [`DelayedWork`], [`Periodic`](crate::Periodic)) keep
 /// the queue alive as a clone does: dropping the last clone does not wait for them, and the queue
 /// is destroyed when the last of them has expired or was cancelled, and its item has run.
+///
 /// | made by | pool | starts an item when |
 /// |---|---|---|
 /// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned until they block; idle CPUs help | some CPU has no *running* worker |
@@ -41,7 +42,8 @@ use crate::os::sync::Arc;
 /// | [`Builder::ordered`] | one | the one before has finished |
 ///
 /// A worker *runs* until it blocks, in whatever way: a lock, a file, a page fault, a sleep. That is
-/// noticed within microseconds, and the next item starts on another worker.
+/// noticed mostly within tens of microseconds, and within 4 ms where other programs keep the CPUs
+/// busy; then the next item starts on another worker. See [`Detect`](crate::Detect).
 #[derive(Clone)]
 #[doc(alias = "workqueue_struct")]
 pub struct Workqueue {
@@ -123,8 +125,10 @@ impl Workqueue {
         self.queue_closure::<F, F, T>(None, func)
     }
 
-    /// Queues a closure for CPU number `cpu`. On a per-CPU queue it runs there (on another CPU, if
-    /// that one is not, or no longer, ours to use); on others it only chooses the pod.
+    /// Queues a closure for CPU number `cpu`, as the kernel numbers them. On a per-CPU queue it
+    /// runs there, or on another CPU while the process may not use that one. On other queues the
+    /// number only chooses the pod. Where the machine has no such CPU, or the process was started
+    /// without it (`taskset`), the calling CPU is taken, which is logged once.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("pinned").percpu().build()?;
@@ -345,7 +349,8 @@ impl Workqueue {
     }
 
     /// [Enables](Work::enable) an item and, if that makes it ready to be queued, queues it. `true`:
-    /// it was enabled and queueing was tried.
+    /// it was enabled and queueing was tried; so also on a queue that lets nothing in, where the
+    /// item is idle afterwards, as by [`queue_work`](Self::queue_work).
     ///
     /// KERNEL: `enable_and_queue_work` — same.
     pub fn enable_and_queue_work(&self, work: &Work) -> bool {
@@ -359,6 +364,8 @@ impl Workqueue {
     /// Waits until an item's last queueing has finished, wherever it is queued: [`Work::flush`]
     /// with another name. `false`: there was nothing to wait for. Blocks without a time limit; in a
     /// work function that counts as blocking at once.
+    ///
+    /// KERNEL: `flush_work` — differs, as [`Work::flush`] says.
     pub fn flush_work(&self, work: &Work) -> bool {
         work.flush()
     }
@@ -390,9 +397,9 @@ impl Workqueue {
     /// Nothing has changed if it fails. [`InvalidInput`](crate::ErrorKind::InvalidInput): another
     /// kind of queue, or attributes that make no sense.
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may
-    /// not have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread was available to
-    /// try that. [`Unavailable`](crate::ErrorKind::Unavailable): the queue is
-    /// [closed](Self::close).
+    /// not have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): a priority is tried by a
+    /// thread that ends at once, and none was available for it.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable): the queue is [closed](Self::close).
     ///
     /// ```
     /// use cmwq::{Attrs, CpuSet};

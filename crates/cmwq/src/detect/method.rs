@@ -23,7 +23,8 @@ pub enum Detect {
     Sentinel,
     /// Only looks at the states of running workers, at intervals, while work waits.
     Tick,
-    /// Only the workers' own reports.
+    /// Only the workers' own reports. An item that blocks in any other call counts as running until
+    /// it returns, and the other items of its CPU may have to wait for that.
     Inline,
 }
 

@@ -37,8 +37,9 @@ use crate::record::symbol;
 /// pool 4: cpus=0-1 node=0 flags=0x4 nice=0 workers=3 idle: 4713
 /// ```
 ///
-/// Workers are named by their threads' ids, functions by their symbols, if the dynamic linker knows
-/// those, or addresses; `BAR` is somebody who waits for the item before it.
+/// Workers are named by their threads' ids, functions as in traces: closures and reusable items by
+/// their type, others by their symbol, or by an address. `BAR` is somebody who waits for the item
+/// before it.
 #[derive(Clone, Debug)]
 pub struct Report {
     queues: Vec<Queue>,

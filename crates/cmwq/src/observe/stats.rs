@@ -40,11 +40,11 @@ pub struct Stats {
     /// Of those, the items that wait for another one to finish because as many are in execution as
     /// [`max_active`](crate::Builder::max_active) allows.
     pub waiting_for_limit: u64,
-    /// How long the oldest closure that waits has done so, among those whose times are recorded:
-    /// [`Builder::sample_times`](crate::Builder::sample_times). Of a longer backlog, beyond 16 of
-    /// them, it is told by the one that began last, and may be too long by the time that lay
-    /// between the two; it may be too short where closures do not begin in the order in which they
-    /// were queued, as on a queue that many CPUs use. `None`: nothing of the sort waits.
+    /// How long the oldest waiting closure has waited, of those sampled
+    /// ([`Builder::sample_times`](crate::Builder::sample_times)). Of these, 16 that wait are kept
+    /// with their times. While more wait, the time of the sampled closure that began last stands
+    /// for the oldest one without a place; the result may then be too long, or too short if
+    /// closures do not begin in the order of queueing. `None`: no sampled closure waits.
     pub oldest: Option<Duration>,
 }
 

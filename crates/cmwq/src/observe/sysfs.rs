@@ -12,8 +12,8 @@
 //! | `max_active` | all; read only for ordered and BH ones | 1 to 2048; what is above is clamped |
 //! | `nice` | unbound, ordered; read only for managed ones | −20 to 19 |
 //! | `cpumask` | unbound, ordered | hexadecimal mask, groups of 32 bits: `ff,00000000` |
-//! | `affinity_scope` | unbound, ordered | `default`, `cpu`, `smt`, `cache`, `cache_shard`, `numa`, `system`; reads as `default (cache)` |
-//! | `affinity_strict` | unbound, ordered | 0 or not |
+//! | `affinity_scope` | unbound, ordered | `default`, `cpu`, `smt`, `cache`, `cache_shard`, `numa`, `system`; the default reads as `default (cache_shard)` |
+//! | `affinity_strict` | unbound, ordered | `0` or `1`; any other number is taken as 1 |
 //!
 //! ```
 //! use cmwq::sysfs::Attribute;

@@ -27,9 +27,9 @@ use crate::record::symbol;
 /// [`cancel`](Self::cancel) cancels it if it has not begun, and
 /// [`abort_on_drop`](Self::abort_on_drop) has that done when the handle is dropped.
 ///
-/// Without a handle, nobody gets the value: it is dropped, on the worker as the closure returns, or
-/// on the thread that drops the handle if the closure had returned before. A panic that nobody
-/// joins goes to the [panic handler](crate::set_panic_handler), on the same thread. What the
+/// If the handle is dropped before the closure returns, the worker drops the value. If the closure
+/// has returned, the thread that drops the handle does. A panic that nobody joins goes to the
+/// [panic handler](crate::set_panic_handler), on the same thread. What the
 /// closure captured is dropped on the worker when its function returns, and by
 /// [`cancel`](Self::cancel) on the calling thread; where a queue refuses the closure, on the thread
 /// that queues it, or, when its time has come, on a worker.

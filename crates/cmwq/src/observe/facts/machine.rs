@@ -42,8 +42,8 @@ pub struct Machine {
     pub default_scope: AffinityScope,
     /// The pods that every scope would make, from the narrowest scope to the widest.
     pub pods: Vec<Pods>,
-    /// The pods of unbound queues in use: those of the default scope, or a single one under a quota,
-    /// which is for all CPUs together.
+    /// The pods of unbound queues in use: those of the default scope, or a single one under a
+    /// quota, which is for all CPUs together.
     pub pods_in_use: Vec<CpuSet>,
 }
 
