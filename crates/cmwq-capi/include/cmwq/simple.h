@@ -42,8 +42,8 @@ struct workqueue_struct *cmwq_create_ordered(const char *name);
 
 /*
  * Waits for all items, and for what they queue, and ends the queue. From now on it takes nothing that is delayed, and other
- * things only from functions on it: everybody else is told -ESHUTDOWN, also, if cmwq_create() or cmwq_create_limited() made
- * it, threads that are queueing there just now.
+ * things only from functions on it. Every other call is refused with -ESHUTDOWN. On queues of cmwq_create() and
+ * cmwq_create_limited() that also holds for a thread that is in a queueing call at that moment.
  * Delayed items that it has already are not waited for: the queue ends when they have been done. So what they are given must
  * outlive this call; a delayed item that may have to be taken back is one of cmwq_start_delayed(), which cmwq_job_cancel()
  * takes. From a function on the same queue it does not wait. The pointer is good for such answers until 64 other queues have
