@@ -73,8 +73,9 @@ void cmwq_set_watchdog_handler(void (*handler)(const struct cmwq_stall *stall, v
 size_t cmwq_metrics(char *buf, size_t size);
 
 /*
- * Around a wait that is known to be long: the calling worker is replaced at once. Blocking is noticed anyway,
- * within microseconds where the system allows it. Sections nest. Outside of a work function they do nothing.
+ * Around a wait that is known to be long: the calling worker is replaced at once. Blocking is noticed anyway, mostly within
+ * tens of microseconds. Not for a call that mostly computes: another item would compute beside it. Sections nest. Outside of a
+ * work function they do nothing.
  */
 void cmwq_blocking_begin(void);
 void cmwq_blocking_end(void);

@@ -430,11 +430,12 @@ pub(crate) fn end_blocking() {
 /// Tells the pool that the calling worker is about to block, runs `f`, and tells it that the worker
 /// is back.
 ///
-/// Workers that block are noticed anyway, within microseconds where the system allows; this makes
-/// it immediate and independent of what the system allows. Use it around waits that are known to be
-/// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work
-/// function it only calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not
-/// block: that it does is logged once, and nobody replaces it.
+/// Workers that block are noticed anyway, mostly within tens of microseconds; this makes it
+/// immediate and independent of what the system allows. Use it around waits that are known to be
+/// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is; not around a call that
+/// mostly computes, since another item would compute beside it. Outside of a work function it only
+/// calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not block: that it
+/// does is logged once, and nobody replaces it.
 ///
 /// # Panics
 /// If `f` does, when the pool was told that the worker is back.
