@@ -29,6 +29,8 @@ async fn a_spawner_may_outlive_the_library() {
             late.abort();
             assert!(late.await.unwrap_err().is_cancelled());
             assert_eq!(spawner.try_spawn_blocking(|| 2).unwrap_err().why(), Refused::ShutDown);
+            let refused = spawner.try_spawn_blocking_on(|| 2, &Handle::current()).unwrap_err();
+            assert_eq!(refused.why(), Refused::ShutDown);
             // More often than there are places.
             for _ in 0..5 {
                 assert_eq!(spawner.reserve().await.map(drop), Err(Refused::ShutDown));
