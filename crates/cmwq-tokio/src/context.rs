@@ -26,4 +26,9 @@ impl Context {
         let _span = self.span.enter();
         func()
     }
+
+    /// The runtime alone: for what is dropped before or after the closure, which is not its work.
+    pub(crate) fn leave_span(self) -> Handle {
+        self.runtime
+    }
 }

@@ -109,16 +109,23 @@ impl<F: FnOnce() -> T, T> Run<F, T> {
             Ok(value) => End::Value(value),
             Err(payload) => End::Panicked(payload),
         };
-        drop(context);
+        let runtime = context.leave_span();
+        // A value that nobody wants is dropped by that, and may need the runtime, too.
+        let _entered = runtime.enter();
         self.0.end(end);
     }
 }
 
 impl<F, T> Drop for Run<F, T> {
     fn drop(&mut self) {
-        let Some(job) = self.0.take_job() else { return };
-        // The closure is gone before anybody hears of it.
-        self.0.end(match catch_unwind(AssertUnwindSafe(|| drop(job))) {
+        let Some(Job { func, context, place }) = self.0.take_job() else { return };
+        let runtime = context.leave_span();
+        // What the closure has captured may need it as it is dropped, on whatever thread.
+        let _entered = runtime.enter();
+        // The closure is gone, and its place is free, before anybody hears of it.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(func)));
+        drop_quietly(place);
+        self.0.end(match dropped {
             Ok(()) => End::Cancelled,
             Err(payload) => End::Panicked(payload),
         });

@@ -5,6 +5,7 @@ mod back_pressure;
 mod blocking;
 mod carrying;
 mod differences;
+mod dropping;
 mod joining;
 mod locations;
 mod naming;
