@@ -18,6 +18,7 @@ mod text;
 mod timeline;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -199,6 +200,10 @@ impl Wanted {
             let why = "--json says on standard output what was written: write the trace to a file";
             return Err(why.to_owned());
         }
+        let dash = Some(Path::new("-"));
+        if args.output() == dash && args.svg.as_deref() == dash {
+            return Err("-o and --svg cannot both be standard output".to_owned());
+        }
         let queues = RegexSet::new(args.expressions()).map_err(|error| error.to_string())?;
         let window = args.from.unwrap_or(0)..args.to.unwrap_or(u64::MAX);
         if window.is_empty() {
@@ -236,11 +241,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 said
             }
         }
-        Err(Failure::Closed) => ExitCode::from(exit::OUTPUT_CLOSED),
-        Err(Failure::Said(text)) => {
-            message::say(text);
-            ExitCode::from(exit::FAILED)
-        }
+        Err(failure) => failure.say(),
     }
 }
 
@@ -254,10 +255,8 @@ fn whole(args: &Args) -> Result<(Opened, ExitStatus), ExitCode> {
         message::say(format_args!("a place for the trace: {error}"));
         ExitCode::from(exit::FAILED)
     };
-    let outs = Outs::open(args).map_err(|why| {
-        message::say(why);
-        ExitCode::from(exit::FAILED)
-    })?;
+    let outs = Outs::open(args).map_err(|why| Failure::from(why).say())?;
+    outs.check(None).map_err(Failure::say)?;
     let folder = tempfile::Builder::new().prefix("cmwq-trace-").tempdir().map_err(failed)?;
     let file = folder.path().join("trace");
     let launched = Launched::start(&args.program, Group::Ours, |command| {
@@ -287,7 +286,22 @@ fn whole(args: &Args) -> Result<(Opened, ExitStatus), ExitCode> {
 enum Failure {
     /// The reader of standard output went away.
     Closed,
+    /// The command line cannot be meant.
+    Usage(String),
     Said(String),
+}
+
+impl Failure {
+    /// Says it; the exit code.
+    fn say(self) -> ExitCode {
+        let (text, code) = match self {
+            Self::Closed => return ExitCode::from(exit::OUTPUT_CLOSED),
+            Self::Usage(text) => (text, exit::USAGE),
+            Self::Said(text) => (text, exit::FAILED),
+        };
+        message::say(text);
+        ExitCode::from(code)
+    }
 }
 
 impl From<String> for Failure {
@@ -298,6 +312,7 @@ impl From<String> for Failure {
 
 fn trace(args: &Args, wanted: &Wanted, source: Source, outs: Outs) -> Result<Summary, Failure> {
     let queues = &wanted.queues;
+    outs.check(source.file())?;
     let mut sinks = outs.begin(args, &wanted.window)?;
     let (mut subject, mut merge) = (source.subject(), Merge::new());
     let mut events = 0;
@@ -342,6 +357,14 @@ impl Source {
             _ => error,
         })?;
         live::Live::attach(pid).map(Self::Process)
+    }
+
+    /// The file that is read, if it is one.
+    fn file(&self) -> Option<&File> {
+        match self {
+            Self::Process(_) => None,
+            Self::File(replay) => Some(replay.file()),
+        }
     }
 
     fn subject(&self) -> Subject {

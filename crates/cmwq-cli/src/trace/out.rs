@@ -4,7 +4,10 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, LineWriter, Write};
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, fstat};
 
 use super::{Args, Format, Sink, chrome, svg, text, timeline};
 
@@ -21,6 +24,25 @@ impl Outs {
         let trace = args.output().map(Out::open).transpose()?;
         let picture = args.svg.as_deref().map(Out::open).transpose()?;
         Ok(Self { trace, picture })
+    }
+
+    /// Whether they are different files, and none of them is the one that is read.
+    ///
+    /// # Errors
+    /// Which are the same, whatever they are called.
+    pub(super) fn check(&self, source: Option<&File>) -> Result<(), super::Failure> {
+        let [trace, picture] =
+            [&self.trace, &self.picture].map(|out| out.as_ref().and_then(Out::place));
+        let source = source.and_then(place_of);
+        let is_same = |one: Option<_>, other| one.is_some() && one == other;
+        let why = if is_same(trace, source) || is_same(picture, source) {
+            "the file to be written is the one that is read"
+        } else if is_same(trace, picture) {
+            "-o and --svg are the same file"
+        } else {
+            return Ok(());
+        };
+        Err(super::Failure::Usage(why.to_owned()))
     }
 
     /// Empties the files, and takes events for them.
@@ -82,6 +104,13 @@ impl Out {
         Ok(Self::File(file, Name { path: path.to_owned(), is_in_vain }))
     }
 
+    fn place(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Stdout => place_of(io::stdout()),
+            Self::File(file, _) => place_of(file),
+        }
+    }
+
     fn begin(self) -> Result<Box<dyn Write>, String> {
         match self {
             Self::Stdout => Ok(Box::new(io::stdout())),
@@ -125,6 +154,14 @@ impl Drop for Name {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Where a file is, whatever it is called; `None` for pipes, terminals and devices, which may be
+/// written to by several.
+fn place_of(file: impl AsFd) -> Option<(u64, u64)> {
+    let about = fstat(file).ok()?;
+    let is_plain = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
+    is_plain.then_some((about.st_dev, about.st_ino))
 }
 
 fn said(path: &Path, error: &io::Error) -> String {

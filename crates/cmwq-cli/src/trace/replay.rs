@@ -21,6 +21,10 @@ impl Replay {
         let input = BufReader::with_capacity(1 << 18, File::open(path).map_err(wrong)?);
         Self::new(input).map_err(wrong)
     }
+
+    pub(super) fn file(&self) -> &File {
+        self.input.get_ref()
+    }
 }
 
 impl<R: Read> Replay<R> {

@@ -213,6 +213,36 @@ fn a_long_trace_is_a_small_picture() {
 }
 
 #[test]
+fn the_recording_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    small(folder.path());
+    let recording = folder.path().join("trace");
+    let before = fs::read(&recording).unwrap();
+    std::os::unix::fs::symlink("trace", folder.path().join("link")).unwrap();
+    fs::hard_link(&recording, folder.path().join("other")).unwrap();
+    for output in ["-otrace", "-olink", "-oother", "--svg=trace", "--svg=./link"] {
+        let refused = cmwq(folder.path(), &["trace", "trace", output]);
+        support::check_code(&refused, 2);
+        let says = support::stderr(&refused);
+        assert!(says.contains("the file to be written is the one that is read"), "{says}");
+        assert_eq!(fs::read(&recording).unwrap(), before, "{output}");
+    }
+    for both in [["-onew", "--svg=./new"], ["-oold", "--svg=old"], ["-o-", "--svg=-"]] {
+        fs::write(folder.path().join("old"), "kept").unwrap();
+        let refused = cmwq(folder.path(), &[&["trace", "trace"], &both[..]].concat());
+        support::check_code(&refused, 2);
+        assert_eq!(fs::read(folder.path().join("old")).unwrap(), b"kept", "{both:?}");
+        assert!(!folder.path().join("new").exists(), "{both:?}");
+    }
+    // A program is not started for that.
+    let program = ["trace", "-onew", "--svg=new", "--", "touch", "started"];
+    support::check_code(&cmwq(folder.path(), &program), 2);
+    assert!(!folder.path().join("started").exists());
+    let nowhere = ["trace", "trace", "-o/dev/null", "--svg=/dev/null"];
+    support::check_code(&cmwq(folder.path(), &nowhere), 0);
+}
+
+#[test]
 fn scenarios_are_pictures() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["doc-max1", "doc-max2", "doc-max3", "doc-intensive"] {
