@@ -35,8 +35,8 @@ pub(super) struct Chrome<W> {
     named: HashSet<(u32, u64)>,
     cpus: HashMap<u16, Lanes>,
     queues: HashMap<u32, Lanes>,
-    /// Where what runs is, by thread.
-    placed: HashMap<u32, Placed>,
+    /// Where what runs is, by thread and item: a thread may run one within another.
+    placed: HashMap<(u32, u64), Placed>,
     waiting: HashMap<u32, Counter>,
     runners: HashMap<u32, Counter>,
 }
@@ -209,16 +209,22 @@ impl<W: Write> Chrome<W> {
 
     // ---- runs
 
-    /// Counts and places a run that begins. One whose end was lost makes room for it.
-    fn start(&mut self, run: &Run, queue: &str) -> io::Result<()> {
-        if let Some(lost) = self.placed.remove(&run.tid) {
-            self.leave(&lost);
-            self.count_runner(run, -i64::from(lost.on_cpu.is_some()));
+    /// Those whose ends were lost make room.
+    fn make_room(&mut self) {
+        for lost in self.running.take_lost() {
+            if let Some(placed) = self.placed.remove(&key(&lost)) {
+                self.leave(&placed);
+                self.count_runner(&lost, -i64::from(placed.on_cpu.is_some()));
+            }
         }
+    }
+
+    /// Counts and places a run that begins.
+    fn start(&mut self, run: &Run, queue: &str) -> io::Result<()> {
         let on_cpu = Some(self.enter_cpu(run.cpu())?);
         let (in_queue, _) = self.queues.entry(run.wq).or_default().take();
         let (cpu, wq, queue) = (run.cpu(), run.wq, queue.into());
-        self.placed.insert(run.tid, Placed { cpu, on_cpu, wq, in_queue, queue });
+        self.placed.insert(key(run), Placed { cpu, on_cpu, wq, in_queue, queue });
         self.count_runner(run, 1);
         let waits = self.waiting.get_mut(&run.wq).filter(|_| run.queued.is_some());
         if let Some(counter) = waits {
@@ -250,12 +256,12 @@ impl<W: Write> Chrome<W> {
 
     /// It blocks, or is back.
     fn turn(&mut self, subject: &mut Subject, run: &Run, segment: Segment) -> io::Result<()> {
-        let Some(mut placed) = self.placed.remove(&run.tid) else { return Ok(()) };
+        let Some(mut placed) = self.placed.remove(&key(run)) else { return Ok(()) };
         self.segment(subject, run, segment, &placed)?;
         self.leave_cpu(&placed);
         let is_back = !run.is_blocked();
         placed.on_cpu = if is_back { Some(self.enter_cpu(placed.cpu)?) } else { None };
-        self.placed.insert(run.tid, placed);
+        self.placed.insert(key(run), placed);
         self.count_runner(run, if is_back { 1 } else { -1 });
         Ok(())
     }
@@ -278,7 +284,7 @@ impl<W: Write> Chrome<W> {
     }
 
     fn end_run(&mut self, subject: &mut Subject, run: &Run, segment: Segment) -> io::Result<()> {
-        let Some(placed) = self.placed.remove(&run.tid) else { return Ok(()) };
+        let Some(placed) = self.placed.remove(&key(run)) else { return Ok(()) };
         self.segment(subject, run, segment, &placed)?;
         self.leave(&placed);
         self.count_runner(run, -i64::from(!run.is_blocked()));
@@ -370,6 +376,11 @@ impl<W: Write> Chrome<W> {
     }
 }
 
+/// An item is in one run of a thread at a time.
+fn key(run: &Run) -> (u32, u64) {
+    (run.tid, run.work)
+}
+
 fn run_args<'a>(run: &Run, queue: &'a str) -> RunArgs<'a> {
     RunArgs {
         queue,
@@ -414,7 +425,9 @@ impl<W: Write> Sink for Chrome<W> {
                 &unnamed
             }
         };
-        match self.running.step(event) {
+        let step = self.running.step(event);
+        self.make_room();
+        match step {
             Step::Queued(queued) => self.queue_work(subject, event, queued.number, queue)?,
             Step::Start(run) => self.start(&run, queue)?,
             Step::Turn(run, segment) => self.turn(subject, &run, segment)?,

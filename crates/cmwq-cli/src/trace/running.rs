@@ -1,20 +1,26 @@
 //! Who runs what: events in, spans out.
 //!
-//! A run is an item's stay on a worker, from `execute_start` to `execute_end`. It consists of
-//! segments: running, and blocked where somebody noticed. What lacks its start is left out; what
-//! lacks its end is ended when the worker runs something else, or with the trace.
+//! A run is an item's stay on a thread, from `execute_start` to `execute_end`. It consists of
+//! segments: running, and blocked where somebody noticed. Runs of one thread may lie in one
+//! another: who is no worker, and runs an item himself (`Workqueue::run`), may do so again in
+//! there.
+//!
+//! What lacks its start is left out. What lacks its end is ended with the trace; or, where it is
+//! seen before that the end was lost, it is no run at all: see [`Running::take_lost`].
 
 use std::collections::HashMap;
 
 use cmwq::trace::Kind;
 
-use super::merge::Timed;
+use super::merge::{Thread, Timed};
 
 /// LIMIT: items that were queued and not started. More are possible only of items that are
 /// cancelled.
 const MAX_QUEUED: usize = 1 << 20;
+/// LIMIT: runs of one thread in one another. More are mostly such as lack their ends.
+const MAX_NESTED: usize = 64;
 
-/// An item on a worker.
+/// An item on a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) tid: u32,
@@ -66,7 +72,9 @@ pub(super) enum Step {
 /// See the module header.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    runs: HashMap<u32, Run>,
+    /// By thread, the innermost last.
+    runs: HashMap<u32, Vec<Run>>,
+    lost: Vec<Run>,
     queued: HashMap<u64, Queued>,
     count: u64,
     now: u64,
@@ -101,16 +109,15 @@ impl Running {
                     segment_start: ns,
                     is_blocked: false,
                 };
-                // One whose end was lost makes room.
-                self.runs.insert(run.tid, run.clone());
+                self.begin(run.clone(), may_nest(&event.thread));
                 Step::Start(run)
             }
-            Kind::ExecuteEnd => match self.runs.remove(&event.thread.tid) {
-                Some(run) if run.work == e.work => {
+            Kind::ExecuteEnd => match self.end(&event.thread, e.work) {
+                Some(run) => {
                     let segment = run.segment(ns);
                     Step::End(run, segment)
                 }
-                _ => Step::Nothing,
+                None => Step::Nothing,
             },
             Kind::WorkerBlocked => self.turn(e.tid, ns, true),
             Kind::WorkerResumed => self.turn(e.tid, ns, false),
@@ -118,8 +125,38 @@ impl Running {
         }
     }
 
+    /// Those of the thread's runs that cannot go on beside this one have lacked their ends: all of
+    /// a worker's, and those from one of the same item on, which is never in two runs.
+    fn begin(&mut self, run: Run, may_nest: bool) {
+        let runs = self.runs.entry(run.tid).or_default();
+        let same = runs.iter().position(|other| other.work == run.work);
+        let stay = if may_nest { same.unwrap_or(runs.len()) } else { 0 };
+        self.lost.extend(runs.drain(stay..));
+        if runs.len() == MAX_NESTED {
+            self.lost.push(runs.remove(0));
+        }
+        runs.push(run);
+    }
+
+    /// The thread's run of this item is over. Those within it have lacked their ends; so has what a
+    /// worker ran before something else, whose start was lost.
+    fn end(&mut self, thread: &Thread<'_>, work: u64) -> Option<Run> {
+        let runs = self.runs.get_mut(&thread.tid)?;
+        let at = runs.iter().rposition(|run| run.work == work);
+        let is_over = if may_nest(thread) { runs.len() } else { 0 };
+        self.lost.extend(runs.drain(at.map_or(is_over, |at| at + 1)..));
+        at.and_then(|_| runs.pop())
+    }
+
+    /// Runs whose ends are known to be lost, since this was last asked: nobody knows how long they
+    /// were.
+    pub(super) fn take_lost(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.lost)
+    }
+
     fn turn(&mut self, tid: u32, ns: u64, is_blocked: bool) -> Step {
-        let Some(run) = self.runs.get_mut(&tid).filter(|run| run.is_blocked != is_blocked) else {
+        let innermost = self.runs.get_mut(&tid).and_then(|runs| runs.last_mut());
+        let Some(run) = innermost.filter(|run| run.is_blocked != is_blocked) else {
             return Step::Nothing;
         };
         let segment = run.segment(ns);
@@ -132,7 +169,7 @@ impl Running {
     pub(super) fn rest(&mut self, end: u64) -> Vec<(Run, Segment)> {
         self.now = self.now.max(end);
         let now = self.now;
-        let mut runs: Vec<_> = self.runs.drain().map(|(_, run)| run).collect();
+        let mut runs: Vec<_> = self.runs.drain().flat_map(|(_, runs)| runs).collect();
         runs.sort_by_key(|run| (run.start, run.tid));
         runs.into_iter().map(|run| (run.clone(), run.segment(now))).collect()
     }
@@ -144,8 +181,15 @@ impl Running {
 
     /// Whether the worker runs something that the trace has.
     pub(super) fn is_running(&self, tid: u32) -> bool {
-        self.runs.contains_key(&tid)
+        self.runs.get(&tid).is_some_and(|runs| !runs.is_empty())
     }
+}
+
+/// Whether a run may begin there within another one. Workers never do that: they have these names,
+/// in traces also without what they work on. Nor is anything known of threads that are not known.
+fn may_nest(thread: &Thread<'_>) -> bool {
+    let is_known = thread.tid != 0;
+    is_known && !thread.name.starts_with("kworker/") && !thread.name.starts_with("cmwq/")
 }
 
 impl Run {
@@ -166,7 +210,6 @@ impl Run {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::trace::merge::Thread;
     use cmwq::trace::{ANY_CPU, Event};
 
     /// An event in thread `tid`, about item `about` or, for a worker's event, worker `about`.
@@ -186,10 +229,22 @@ pub(super) mod tests {
         }
     }
 
+    /// In a worker.
     fn step(running: &mut Running, ns: u64, tid: u32, kind: Kind, about: u64) -> Step {
+        step_in(running, ns, Thread { tid, name: "kworker/0:1" }, kind, about)
+    }
+
+    fn step_in(running: &mut Running, ns: u64, thread: Thread<'_>, kind: Kind, about: u64) -> Step {
         let event = event(kind, about);
-        let thread = Thread { tid, name: "t" };
         running.step(&Timed { ns, thread, event: &event, queue: Some("q"), ago: 0 })
+    }
+
+    /// By its item.
+    fn ended(step: Step) -> (u64, Segment) {
+        match step {
+            Step::End(run, segment) => (run.work, segment),
+            other => panic!("no end: {other:?}"),
+        }
     }
 
     fn segment(from: u64, to: u64, is_blocked: bool) -> Segment {
@@ -231,5 +286,45 @@ pub(super) mod tests {
         let rest = running.rest(12);
         assert_eq!(rest.len(), 1);
         assert_eq!((rest[0].0.work, rest[0].1), (0x30, segment(5, 12, false)));
+    }
+
+    /// `outer.run(|| inner.run(…))`
+    #[test]
+    fn runs_of_a_thread_lie_in_one_another() {
+        let mut running = Running::default();
+        let main = Thread { tid: 7, name: "main" };
+        let mut step =
+            |ns: u64, kind: Kind, about: u64| step_in(&mut running, ns, main, kind, about);
+        assert!(matches!(step(10, Kind::ExecuteStart, 0x10), Step::Start(_)));
+        assert!(matches!(step(20, Kind::ExecuteStart, 0x20), Step::Start(_)));
+        let turn = step(22, Kind::WorkerBlocked, 7);
+        assert!(matches!(turn, Step::Turn(run, _) if run.work == 0x20));
+        let inner = (0x20, Segment { from: 22, to: 30, cpu: 1, is_blocked: true });
+        assert_eq!(ended(step(30, Kind::ExecuteEnd, 0x20)), inner);
+        assert_eq!(ended(step(40, Kind::ExecuteEnd, 0x10)), (0x10, segment(10, 40, false)));
+        assert!(running.take_lost().is_empty() && running.rest(50).is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_lacks_ends_has_no_runs_from_them() {
+        let mut running = Running::default();
+        let main = Thread { tid: 7, name: "main" };
+        let mut step =
+            |ns: u64, kind: Kind, about: u64| step_in(&mut running, ns, main, kind, about);
+        let _ = step(10, Kind::ExecuteStart, 0x10);
+        let _ = step(20, Kind::ExecuteStart, 0x20);
+        assert_eq!(ended(step(30, Kind::ExecuteEnd, 0x10)), (0x10, segment(10, 30, false)));
+        let _ = step(40, Kind::ExecuteStart, 0x30);
+        // The same item again: it has been over.
+        let _ = step(50, Kind::ExecuteStart, 0x30);
+        let lost = |running: &mut Running| -> Vec<_> {
+            running.take_lost().iter().map(|run| (run.work, run.start)).collect()
+        };
+        assert_eq!(lost(&mut running), [(0x20, 20), (0x30, 40)]);
+        for depth in 0..2 * MAX_NESTED as u64 {
+            let _ = step_in(&mut running, 60, main, Kind::ExecuteStart, 0x1000 + depth);
+        }
+        assert_eq!(lost(&mut running).len(), MAX_NESTED + 1);
+        assert_eq!(running.rest(70).len(), MAX_NESTED);
     }
 }

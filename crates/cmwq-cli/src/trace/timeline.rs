@@ -88,7 +88,10 @@ impl Collector {
     }
 
     pub(super) fn event(&mut self, subject: &mut Subject, event: &Timed<'_>) {
-        match self.running.step(event) {
+        let step = self.running.step(event);
+        // Here they take no room.
+        self.running.take_lost();
+        match step {
             Step::Start(run) => {
                 self.origin.get_or_insert(run.start);
                 let queue = event.queue.unwrap_or_default();

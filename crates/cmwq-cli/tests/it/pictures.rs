@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 use crate::support;
 
 fn cmwq(folder: &Path, arguments: &[&str]) -> Output {
@@ -210,6 +212,54 @@ fn a_long_trace_is_a_small_picture() {
     assert!(says.contains("is drawn together; --from and --to to look closer"), "{says}");
     check_golden("trace-long.svg", std::str::from_utf8(&output.stdout).unwrap());
     assert!(output.stdout.len() < 10_000, "{} bytes", output.stdout.len());
+}
+
+fn spans(folder: &Path, arguments: &[&str]) -> Value {
+    let format = ["trace", "trace", "--format", "spans", "-o", "-"];
+    let output = cmwq(folder, &[&format, arguments].concat());
+    support::check_code(&output, 0);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Where the spans of that item begin and end, in microseconds.
+fn lengths(document: &Value, address: u64) -> Vec<(u64, u64)> {
+    let works = document["works"].as_array().unwrap();
+    let work = works.iter().position(|work| work["address"] == address);
+    let spans = document["spans"].as_array().unwrap().iter();
+    let spans = spans.filter(|span| work.is_some_and(|work| span["work"] == work));
+    let at = |span: &Value, end: &str| span[end].as_u64().unwrap() / US;
+    spans.map(|span| (at(span, "from"), at(span, "to"))).collect()
+}
+
+#[test]
+fn a_run_within_a_run_leaves_the_outer_one_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let [outer, inner] = [(1, 0x100, 0xf0), (1, 0x200, 0xf1)];
+    let mut trace = Trace::of("nested");
+    trace.ring(
+        0,
+        &[
+            thread(100, "main"),
+            queue_name(1, "net"),
+            event(10 * US, START, 0, outer),
+            event(20 * US, START, 0, inner),
+            event(30 * US, END, 0, inner),
+            event(40 * US, END, 0, outer),
+        ],
+    );
+    trace.write(folder.path(), 50 * US);
+    let document = spans(folder.path(), &[]);
+    assert_eq!(lengths(&document, outer.1), [(0, 30)], "{document}");
+    assert_eq!(lengths(&document, inner.1), [(10, 20)], "{document}");
+    support::check_code(&cmwq(folder.path(), &["trace", "trace", "-o", "json"]), 0);
+    let json = fs::read_to_string(folder.path().join("json")).unwrap();
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    let of_thread = events.iter().filter(|event| event["ph"] == "X" && event["tid"] == 100);
+    let durations: Vec<_> = of_thread.map(|event| event["dur"].as_f64().unwrap()).collect();
+    assert_eq!(durations, [10.0, 30.0], "{json}");
+    let counters = events.iter().rfind(|event| event["ph"] == "C").unwrap();
+    assert_eq!(counters["args"]["value"], 0, "{json}");
 }
 
 #[test]
