@@ -26,7 +26,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use cmwq::trace::{ALL, NAMES};
+use cmwq::trace::{ALL, Kind, NAMES};
 use os_display::Quotable as _;
 use regex::RegexSet;
 
@@ -152,6 +152,14 @@ fn parse_events(text: &str) -> Result<u32, String> {
     Ok(mask)
 }
 
+/// These events, and those without which they cannot be shown as something that lasts.
+fn with_other_halves(kinds: u32) -> u32 {
+    const PAIRS: [[Kind; 2]; 2] =
+        [[Kind::ExecuteStart, Kind::ExecuteEnd], [Kind::WorkerBlocked, Kind::WorkerResumed]];
+    let bits = PAIRS.map(|[one, other]| one.bit() | other.bit());
+    bits.into_iter().filter(|bits| kinds & bits != 0).fold(kinds, |all, bits| all | bits)
+}
+
 /// What is known of the process, besides its events.
 pub(crate) struct Subject {
     /// Its id, as it knows itself.
@@ -162,6 +170,12 @@ pub(crate) struct Subject {
 
 /// Where events go, in the order of their times.
 trait Sink {
+    /// Which events it has to be told of where these were asked for. What runs is shown from a
+    /// start to an end: it would go on to the end of the trace for who knows only of the start.
+    fn kinds(&self, asked: u32) -> u32 {
+        with_other_halves(asked)
+    }
+
     fn event(&mut self, subject: &mut Subject, event: &Timed<'_>) -> io::Result<()>;
     /// After the last one.
     fn end(&mut self, subject: &mut Subject, end: End) -> io::Result<()>;
@@ -314,20 +328,25 @@ fn trace(args: &Args, wanted: &Wanted, source: Source, outs: Outs) -> Result<Sum
     let queues = &wanted.queues;
     outs.check(source.file())?;
     let mut sinks = outs.begin(args, &wanted.window)?;
+    let kinds = sinks.iter().fold(0, |kinds, sink| kinds | sink.kinds(args.events));
     let (mut subject, mut merge) = (source.subject(), Merge::new());
     let mut events = 0;
     let mut write = |subject: &mut Subject, event: &Timed<'_>| {
-        let is_wanted = args.events & event.event.kind.bit() != 0
+        let kind = event.event.kind.bit();
+        let is_wanted = kinds & kind != 0
             && (queues.is_empty() || event.queue.is_none_or(|name| queues.is_match(name)))
             && (queues.is_empty() || event.queue.is_some() || event.is_of_running_worker());
         if !is_wanted {
             return Ok(());
         }
         events += 1;
-        sinks.iter_mut().try_for_each(|sink| sink.event(subject, event))
+        let mut takers = sinks.iter_mut().filter(|sink| sink.kinds(args.events) & kind != 0);
+        takers.try_for_each(|sink| sink.event(subject, event))
     };
     let end = match source {
-        Source::Process(live) => live.run(args, &mut subject, &mut merge, &mut write),
+        Source::Process(live) => {
+            live.run(args.duration, kinds, &mut subject, &mut merge, &mut write)
+        }
         Source::File(replay) => replay.run(&mut subject, &mut merge, &mut write),
     };
     let end = end.map_err(|error| failure(args, &error))?;
@@ -437,7 +456,6 @@ pub(crate) mod for_fuzzing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cmwq::trace::Kind;
 
     #[test]
     fn events_go_by_the_kernels_names_or_shorter() {

@@ -17,7 +17,7 @@ use cmwq::trace::Session;
 use cmwq_observe::inspect::{OpenError, Target};
 
 use super::merge::{Merge, Take};
-use super::{Args, End, Subject, begun};
+use super::{End, Subject, begun};
 use crate::look::{Symbols, threads};
 use crate::{message, stat};
 
@@ -73,10 +73,11 @@ impl Live {
         }
     }
 
-    /// Traces until the time is up, somebody stops it, or the process ends.
+    /// Traces events of these kinds until the time is up, somebody stops it, or the process ends.
     pub(super) fn run(
         mut self,
-        args: &Args,
+        duration: Option<Duration>,
+        kinds: u32,
         subject: &mut Subject,
         merge: &mut Merge,
         take: &mut Take<'_>,
@@ -85,10 +86,10 @@ impl Live {
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        let end = args.duration.and_then(|duration| Instant::now().checked_add(duration));
+        let end = duration.and_then(|duration| Instant::now().checked_add(duration));
         let begin = begun::now();
         // Names of threads and queues come by themselves.
-        self.session.begin(args.events)?;
+        self.session.begin(kinds)?;
         begun::hand_on(self.pid, begin, subject, take)?;
         let mut rounds = 0_u32;
         loop {

@@ -17,6 +17,11 @@ impl<W: Write> Text<W> {
 }
 
 impl<W: Write> Sink for Text<W> {
+    /// A line for each needs no other.
+    fn kinds(&self, asked: u32) -> u32 {
+        asked
+    }
+
     fn event(&mut self, subject: &mut Subject, event: &Timed<'_>) -> io::Result<()> {
         let Timed { ns, thread, event: e, queue, ago } = *event;
         let (seconds, micros) = (ns / 1_000_000_000, ns / 1_000 % 1_000_000);

@@ -262,6 +262,28 @@ fn a_run_within_a_run_leaves_the_outer_one_as_it_is() {
     assert_eq!(counters["args"]["value"], 0, "{json}");
 }
 
+/// The rest of a pair comes along where it is needed.
+#[test]
+fn what_was_asked_for_by_its_start_alone_has_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    small(folder.path());
+    for events in ["execute_start", "execute_end", "execute_start,worker_blocked"] {
+        let document = spans(folder.path(), &["--events", events]);
+        assert_eq!(lengths(&document, 0x200), [(1_500, 5_000)], "{events}: {document}");
+        let fetch: &[_] = match events.ends_with("blocked") {
+            true => &[(0, 1_000), (1_000, 5_500), (5_500, 8_000)],
+            false => &[(0, 8_000)],
+        };
+        assert_eq!(lengths(&document, 0x100), fetch, "{events}: {document}");
+    }
+    let text = ["--format", "text", "-o", "-", "--events", "execute_start", "--svg", "picture"];
+    let output = cmwq(folder.path(), &[&["trace", "trace"], &text[..]].concat());
+    support::check_code(&output, 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(!text.contains("execute_end"), "that was not asked for: {text}");
+}
+
 #[test]
 fn the_recording_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
