@@ -55,6 +55,18 @@ fn events_that_cannot_be_written_are_a_failure() {
     assert!(said.contains("cannot write to standard output"), "{said}");
 }
 
+/// What nobody can read is not computed: at full height the rest takes minutes.
+#[test]
+fn a_ladder_is_not_climbed_for_nobody() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("there is one");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    let small = ["sim", "--scale", "--cpus", "2", "--queues", "1", "--items", "10"];
+    let output = command.args(small).stdout(full).output().expect("the command runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("cannot write to standard output").count(), 1, "{said}");
+}
+
 #[test]
 fn the_options_are_kept() {
     let args = [

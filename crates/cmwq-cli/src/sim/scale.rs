@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::Args;
 use crate::exit;
-use crate::output::print;
+use crate::output::{self, print};
 use rungs::Rung;
 
 /// What came of a rung.
@@ -64,18 +64,12 @@ struct Document<'a> {
 
 /// Climbs the ladder, or stands on the one rung that was asked for.
 pub(super) fn run(args: &Args) -> ExitCode {
-    let seed = args.seed.unwrap_or(1);
-    let show = io::stderr().is_terminal();
-    // As text each line comes when its run is done: the last ones take minutes.
-    let say = |text: String| if args.json { ExitCode::SUCCESS } else { print(&text) };
-    say(table::head());
-    let climb = |rung: &Rung| {
-        let row = climb(seed, rung, args, show);
-        say(table::line(&row));
-        row
+    let rows = match climb_all(args) {
+        Ok(rows) => rows,
+        Err(code) => return code,
     };
-    let rows: Vec<_> = rungs::list(args).iter().map(climb).collect();
     let per_cpu: Vec<_> = [0, 1, 4, 16].map(per_cpu).into();
+    let seed = seed(args);
     let document = Document { seed, rungs: &rows, bytes_per_additional_cpu: &per_cpu };
     let text = if args.json { json(&document) } else { table::tail(&document) };
     let printed = print(&text);
@@ -83,6 +77,25 @@ pub(super) fn run(args: &Args) -> ExitCode {
         return printed;
     }
     ExitCode::from(exit::FAILED)
+}
+
+/// As text each line comes when its run is done: the last ones take minutes.
+///
+/// # Errors
+/// The exit code, as soon as nothing can be printed any more.
+fn climb_all(args: &Args) -> Result<Vec<Row>, ExitCode> {
+    let show = io::stderr().is_terminal();
+    let say = |text: String| if args.json { Ok(()) } else { output::write(&text) };
+    say(table::head())?;
+    let climb = |rung: &Rung| {
+        let row = climb(seed(args), rung, args, show);
+        say(table::line(&row)).map(|()| row)
+    };
+    rungs::list(args).iter().map(climb).collect()
+}
+
+fn seed(args: &Args) -> u64 {
+    args.seed.unwrap_or(1)
 }
 
 fn json(document: &Document<'_>) -> String {
