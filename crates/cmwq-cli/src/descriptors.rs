@@ -1,6 +1,6 @@
 //! What the command does with its descriptors: how many there may be, and how one is written to.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,6 +48,20 @@ pub(crate) fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is written to as [`write`] does.
+#[derive(Debug)]
+pub(crate) struct Waiting<T>(pub(crate) T);
+
+impl<T: AsFd> Write for Waiting<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write(&self.0, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether a little can be written to it now without waiting for whoever reads it.

@@ -15,6 +15,7 @@ use cmwq_sim::config::Sabotage;
 use cmwq_sim::swarm::{Fault, FaultSet, Options};
 use cmwq_sim::{ParseError, Plan, Report, Scope, Shape};
 
+use crate::descriptors::Waiting;
 use crate::meant::did_you_mean;
 use crate::output::print;
 use crate::scenario::load;
@@ -162,7 +163,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// One seed, event by event.
 fn one(seed: u64, source: &runs::Source) -> ExitCode {
     let report = source.run(seed);
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(Waiting(io::stdout()));
     let written = report
         .outcome
         .events

@@ -17,12 +17,11 @@ mod stats;
 mod walk;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::descriptors::Waiting;
 use crate::{exit, message};
 use outcome::{Outcome, Problem};
 use progress::Progress;
@@ -93,8 +92,7 @@ fn say_problems(outcome: &Outcome) {
 
 fn print(as_json: bool, outcome: &Outcome, stats: &Stats) -> io::Result<()> {
     // The handle of the standard library buffers by lines; this output is written in large pieces.
-    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let mut out = BufWriter::with_capacity(64 << 10, stdout);
+    let mut out = BufWriter::with_capacity(64 << 10, Waiting(io::stdout()));
     if as_json {
         json::write(&mut out, outcome, stats)?;
     } else {

@@ -4,6 +4,7 @@ mod containers;
 mod doctor;
 mod errors;
 mod hostile;
+mod impatient_output;
 mod json;
 mod launching;
 mod looking;
