@@ -31,7 +31,7 @@ use stats::Stats;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("sum/help.txt"))]
 pub(crate) struct Args {
-    /// Files and directories; directories are searched to any depth
+    /// Files, and directories with all that is below them
     #[arg(value_name = "PATH", default_value = ".")]
     paths: Vec<OsString>,
 

@@ -32,16 +32,18 @@ fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Appends the line of `checksum`. A name that would break the line is escaped, and a backslash in
 /// front of the hash tells so.
 fn push_line(line: &mut Vec<u8>, checksum: &Checksum) {
-    let escaped = checksum.path.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
+    // To who reads the line `-` would be his standard input.
+    let path: &[u8] = if *checksum.path == *b"-" { b"./-" } else { &checksum.path };
+    let escaped = path.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
     if escaped {
         line.push(b'\\');
     }
     push_hex(line, &checksum.sha256);
     line.extend_from_slice(b"  ");
     if escaped {
-        push_escaped(line, &checksum.path);
+        push_escaped(line, path);
     } else {
-        line.extend_from_slice(&checksum.path);
+        line.extend_from_slice(path);
     }
     line.push(b'\n');
 }
@@ -81,6 +83,15 @@ mod tests {
             b"-t\tab\x1b'\"*\xff",
             b"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f  \
               -t\tab\x1b'\"*\xff\n",
+        );
+    }
+
+    /// `sha256sum --check` reads its standard input for a `-`.
+    #[test]
+    fn a_file_called_dash_is_named_as_one() {
+        check_line(
+            b"-",
+            b"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f  ./-\n",
         );
     }
 

@@ -126,14 +126,23 @@ fn an_empty_directory_prints_nothing() {
 
 #[test]
 fn sha256sum_checks_the_output() {
-    let tree = nasty_tree();
-    let output = sum(tree.path()).output().unwrap();
+    let nasty = nasty_tree();
+    check_by_sha256sum(nasty.path(), &[]);
+    // Standard input has nothing that would be right.
+    let dash = tree(&["-", "a"]);
+    check_by_sha256sum(dash.path(), &["-", "a"]);
+}
+
+#[track_caller]
+fn check_by_sha256sum(directory: &Path, paths: &[&str]) {
+    let output = sum(directory).args(paths).output().unwrap();
     let sums = tempfile::NamedTempFile::new().unwrap();
     fs::write(sums.path(), &output.stdout).unwrap();
     let check = std::process::Command::new("sha256sum")
         .args(["--check", "--strict", "--quiet"])
         .arg(sums.path())
-        .current_dir(tree.path())
+        .current_dir(directory)
+        .stdin(std::process::Stdio::null())
         .output();
     match check {
         Ok(check) => assert!(check.status.success(), "{}", shown(&check.stdout)),
