@@ -113,10 +113,13 @@ pub enum Kick {
 }
 
 impl Kick {
-    /// The more urgent of two decisions under one hold of the lock. Only the first can be a
-    /// wake-up.
+    /// The more urgent of two decisions under one hold of the lock, which wakes one worker at most:
+    /// another one would sleep on, and be taken for one that comes.
     #[inline]
     pub const fn or(self, other: Self) -> Self {
+        if let (Self::Wake(one), Self::Wake(another)) = (self, other) {
+            debug_assert!(one.0 == another.0, "two workers are woken by one hold of the lock");
+        }
         if other.urgency() > self.urgency() { other } else { self }
     }
 

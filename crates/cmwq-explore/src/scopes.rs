@@ -75,6 +75,7 @@ pub fn gate() -> Vec<Scope> {
         workers::culling(),
         batches::batches(),
         batches::listed(),
+        batches::failing(),
         batches::reported(),
         batches::crowded(),
         batches::flushed(),

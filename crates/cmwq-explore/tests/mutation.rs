@@ -8,6 +8,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::LastIdleManages, "reopen", "(standby)"),
     (Rule::KickBehindStart, "reopen", "(coming)"),
     (Rule::WatchAtCapacity, "reports-lost", "no fair continuation"),
+    (Rule::OneIsWoken, "batches-failing", "two workers are woken"),
     (Rule::DyingDoNotCount, "reopen", "(coming)"),
     (Rule::BlockedMakesRoom, "reports-lost", "no fair continuation"),
     (Rule::ReportsNameTheirRun, "reports", "a stray report changed the books"),

@@ -11,13 +11,15 @@ use cmwq_sim::{run_seed, simulate_without};
 const SEEDS: u64 = 500;
 
 /// What no random run has shown in 1,000 seeds, and why. The search notices all of them.
-const ONLY_SEARCHED: [Rule; 13] = [
+const ONLY_SEARCHED: [Rule; 14] = [
     // The next look at the worker puts right what they prevent, before anybody complains.
     Rule::ReportsNameTheirRun,
     Rule::AskingIsRunning,
     Rule::FinishCorrects,
     // Runs without a standby end well unless a thread cannot be had just then.
     Rule::LendersLeaveAStandby,
+    // Nobody but a manager creates a worker just when an item comes by the inbox and one is idle.
+    Rule::OneIsWoken,
     // Nobody takes back an inactive item for which somebody waits.
     Rule::BarriersOutliveTheirItem,
     // Between finding a pwq and queueing there nothing happens here, so none is retired.

@@ -74,9 +74,11 @@ impl PoolState {
             self.manager = None;
         }
         debug_assert_eq!(self.worker(id).phase, Phase::Prep, "{id:?} asked for work before");
+        let is_one_woken = self.is_one_woken() && self.keeps(Rule::OneIsWoken);
         self.enter_idle(id, now);
-        // A manager takes the item itself: the new worker is its standby.
-        if manager.is_some() { Kick::None } else { self.kick() }
+        // A manager takes the item itself: the new worker is its standby. So does a worker that was
+        // woken, maybe under this hold of the lock, and it wakes the new one for what else waits.
+        if manager.is_some() || is_one_woken { Kick::None } else { self.kick() }
     }
 
     /// Whether the registered worker `id` may ask for work: its creator has said that it is there.

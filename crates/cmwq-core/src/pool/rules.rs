@@ -19,6 +19,8 @@ pub enum Rule {
     KickBehindStart,
     /// A pool at capacity is watched while work waits.
     WatchAtCapacity,
+    /// Where a worker has been woken, the creation of another one wakes nobody.
+    OneIsWoken,
     /// A worker that was told to leave is not counted on.
     DyingDoNotCount,
     /// A worker that was reported blocked makes room for another.
@@ -106,6 +108,7 @@ impl Rule {
         Self::LastIdleManages,
         Self::KickBehindStart,
         Self::WatchAtCapacity,
+        Self::OneIsWoken,
         Self::DyingDoNotCount,
         Self::BlockedMakesRoom,
         Self::ReportsNameTheirRun,

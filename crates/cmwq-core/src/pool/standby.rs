@@ -34,7 +34,9 @@
 //!
 //! *(coming)* follows since every event after which `need_more_worker` may have become true ends in
 //! `kick`: queueing, activating, blocking, a hog, a guest that leaves, a change of the concurrency.
-//! No woken worker is dismissed, see `oldest_idle`.
+//! No woken worker is dismissed, see `oldest_idle`. Who is marked as woken is woken: a hold of the
+//! lock marks one worker, so `worker_created`, with which another one becomes the standby, marks
+//! none where one is marked already.
 
 use super::PoolState;
 use crate::worker::{Phase, Worker};

@@ -4,8 +4,9 @@ use std::format;
 use std::vec::Vec;
 
 use super::support::{Fixture, ItemPtr, count, free_item, new_item, work};
+use crate::place::PoolKind;
 use crate::policy::UNMANAGED;
-use crate::{Grab, Inbox, Kick, PoolId, PwqId, WorkWord};
+use crate::{Grab, Inbox, Kick, PoolConfig, PoolId, PwqId, WorkWord};
 
 /// Claims a fresh item for pool 0 and pushes it.
 fn push(inbox: &Inbox, item: ItemPtr, pwq: PwqId) -> bool {
@@ -106,6 +107,22 @@ fn what_was_in_transit_is_an_item_like_any_other() {
     let _ = f.cancel(items[1]);
     let _ = f.finish(w[3]);
     let _ = f.runs(w[3], items[2]);
+}
+
+/// Whoever has created a worker finds an item in the inbox, for which another one is woken.
+#[test]
+fn a_worker_in_the_making_takes_nobodys_wake_up() {
+    let config = PoolConfig::of_kind(PoolId(0), PoolKind::Percpu, 1, false);
+    let (mut f, w) = Fixture::with(config, 1);
+    let (pwq, item, inbox) = (f.pwq(8), f.item(), Inbox::new());
+    let spare = f.worker_new();
+    assert!(!push(&inbox, item, pwq));
+    let found = f.take_inbox(&inbox).expect("nobody runs who would come for it");
+    assert_eq!(found, Kick::Wake(w[0]));
+    assert_eq!(f.born(spare, None), Kick::None, "one comes");
+    assert_eq!(f.runs(w[0], item), Kick::None);
+    let _ = f.queue_new(pwq);
+    assert_eq!(f.blocks(w[0]), Kick::Wake(spare), "it stands by");
 }
 
 #[test]

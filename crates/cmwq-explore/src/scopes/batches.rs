@@ -44,6 +44,19 @@ pub(super) fn listed() -> Scope {
     }
 }
 
+/// A worker is created by somebody who is no manager, and finds items in the inbox.
+pub(super) fn failing() -> Scope {
+    Scope {
+        name: "batches-failing",
+        about: "a creation is tried again while items come, one of which waits for the next",
+        pools: vec![PoolSpec::per_cpu(1)],
+        items: programs(&[&[], &[], &[WaitFor(3)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0)]]),
+        faults: Faults { failed_creations: 1, ..NONE },
+        ..batches()
+    }
+}
+
 /// Reports, true and false, and hogs while a batch is out.
 pub(super) fn reported() -> Scope {
     Scope {

@@ -52,9 +52,9 @@ impl Pair {
 
     /// If a worker ought to come, one is on its way, or there is none to come.
     pub(super) fn nothing_stalls(&self) {
-        let Some(standby) = self.naive.idle.last().filter(|_| self.naive.need_more()) else {
+        if self.naive.idle.is_empty() || !self.naive.need_more() {
             return;
-        };
+        }
         let on_its_way = |(id, worker): (&WorkerId, &naive::Worker)| {
             worker.at != At::Idle
                 && worker.running.is_none()
@@ -62,7 +62,7 @@ impl Pair {
                 && worker.since != UNBORN
                 && !self.lent.contains(id)
         };
-        let told = self.naive.workers[standby].told;
+        let told = self.naive.idle.iter().any(|id| self.naive.workers[id].told);
         assert!(told || self.naive.workers.iter().any(on_its_way), "work waits for nobody");
     }
 

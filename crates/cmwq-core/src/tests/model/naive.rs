@@ -401,9 +401,10 @@ impl Naive {
     pub(super) fn born(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {
         self.no_create_before = 0;
         self.manager = self.manager.filter(|&m| Some(m) != manager);
+        let one_comes = self.idle.last().is_some_and(|standby| self.workers[standby].told);
         self.go_idle(id, now);
-        // A manager starts the item itself.
-        if manager.is_some() { Kick::None } else { self.kick() }
+        // A manager starts the item itself, and so does who was told.
+        if manager.is_some() || one_comes { Kick::None } else { self.kick() }
     }
 
     pub(super) fn birth_fails(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {
