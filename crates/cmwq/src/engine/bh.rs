@@ -102,6 +102,12 @@ impl BhContexts {
             threads[cpu as usize] =
                 if is_late { State::Gone } else { self.start(pool.runtime, cpu) };
         }
+        drop(threads);
+        // Another queue may have found the pool in the registry, and raised the context when it
+        // did not know the pool. Who does so later has had the pool's lock after this look.
+        if pool.read(|_, _| pool.is_watched()) {
+            self.raise(pool.runtime, cpu);
+        }
     }
 
     /// Tries again to create the threads that could not be created. By the service.

@@ -13,6 +13,17 @@ impl World {
     fn bh(&self) -> Workqueue {
         self.queue(Builder::bh)
     }
+
+    /// Two queues need another pool of CPU 0 at the same time.
+    fn make_another_pool(&self) {
+        let queuers = [(); 2].map(|()| {
+            let wq = self.queue(|builder| builder.bh().highpri());
+            thread::spawn(move || wq.queue_on(0, || ()).join().unwrap())
+        });
+        for queuer in queuers {
+            queuer.join().unwrap();
+        }
+    }
 }
 
 /// Two threads queue while the context comes, looks and parks: with its lock, and without.
@@ -57,6 +68,45 @@ fn both_pools_are_served_beyond_a_visit() {
             wq.flush();
             assert!(lock(log).iter().copied().eq(0..12));
         }
+    });
+}
+
+/// The context is there for one of its pools, and two queues need the other one: one makes it, and
+/// the other finds it before the context knows it.
+#[test]
+fn a_pool_that_is_made_later_is_served() {
+    check(Pods::One, |world| {
+        world.bh().queue_on(0, || ()).join().unwrap();
+        world.make_another_pool();
+    });
+}
+
+/// The same, and the context is about to leave.
+#[test]
+fn a_pool_that_is_made_when_the_context_leaves_is_served() {
+    check(Pods::One, |world| {
+        world.bh().queue_on(0, || ()).join().unwrap();
+        let runtime = world.runtime;
+        let stopping = thread::spawn(|| runtime.bh.stop());
+        world.make_another_pool();
+        stopping.join().unwrap();
+    });
+}
+
+/// The same, and the item that raised the context in vain is taken back before the next one comes.
+#[test]
+fn a_pool_that_is_made_for_what_is_taken_back_is_served() {
+    check(Pods::One, |world| {
+        world.bh().queue_on(0, || ()).join().unwrap();
+        let finds = world.queue(|builder| builder.bh().highpri());
+        let makes = world.queue(|builder| builder.bh().highpri());
+        let other = thread::spawn(move || {
+            let work = Work::new(|| ());
+            assert!(finds.queue_work_on(0, &work));
+            work.cancel();
+        });
+        makes.queue_on(0, || ()).join().unwrap();
+        other.join().unwrap();
     });
 }
 
