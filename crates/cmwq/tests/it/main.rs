@@ -12,6 +12,7 @@ mod awaiting;
 mod bh;
 mod bounded;
 mod cancel;
+mod closed_files;
 mod closing;
 mod closures;
 mod config;

@@ -3,54 +3,58 @@
 //!
 //! A descriptor is in the list exactly while it is open: both change under the list's lock, which a
 //! fork takes, too. Unless the program closes what it has not opened (`closefrom`), and then opens
-//! files of its own by these numbers: so a child compares where they lead.
+//! files of its own by these numbers: so whoever closes one compares where it leads.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use crate::os::sense::{self, socket};
+use crate::os::sense::{self, Lasting, socket};
 use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
 
 static FDS: PlainMutex<Vec<Known>> = PlainMutex::new(Vec::new());
 
 /// An open descriptor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     number: RawFd,
     leads_to: Option<(u64, u64)>,
 }
 
 impl Known {
-    fn new(opened: &impl AsRawFd) -> Self {
-        let number = opened.as_raw_fd();
-        Self { number, leads_to: sense::identity(number) }
+    fn of(opened: &Lasting<impl AsRawFd>) -> Self {
+        Self { number: opened.as_raw_fd(), leads_to: opened.leads_to() }
     }
+}
+
+fn remember<T: AsRawFd>(fds: &mut Vec<Known>, opened: T) -> Lasting<T> {
+    let opened = Lasting::new(opened);
+    fds.push(Known::of(&opened));
+    opened
 }
 
 /// Opens something, and remembers it.
 pub(super) fn remembered<T: AsFd + AsRawFd + From<OwnedFd>>(
     open: impl FnOnce() -> io::Result<T>,
-) -> io::Result<T> {
+) -> io::Result<Lasting<T>> {
     let mut fds = lock_plain(&FDS);
     let opened = sense::above_streams(open()?)?;
-    fds.push(Known::new(&opened));
-    Ok(opened)
+    Ok(remember(&mut fds, opened))
 }
 
 /// As [`remembered`], for two that belong together.
-pub(super) fn remembered_pair() -> io::Result<(UnixStream, UnixStream)> {
+pub(super) fn remembered_pair() -> io::Result<(Lasting<UnixStream>, Lasting<UnixStream>)> {
     let mut fds = lock_plain(&FDS);
     let (one, other) = UnixStream::pair()?;
-    let pair = (sense::above_streams(one)?, sense::above_streams(other)?);
-    fds.extend([Known::new(&pair.0), Known::new(&pair.1)]);
-    Ok(pair)
+    let (one, other) = (sense::above_streams(one)?, sense::above_streams(other)?);
+    Ok((remember(&mut fds, one), remember(&mut fds, other)))
 }
 
 /// Closes what was remembered.
-pub(super) fn close<T: AsRawFd>(owned: T) {
+pub(super) fn close<T: AsRawFd>(owned: Lasting<T>) {
     let mut fds = lock_plain(&FDS);
-    fds.retain(|known| known.number != owned.as_raw_fd());
+    let own = Known::of(&owned);
+    fds.retain(|known| *known != own);
     drop(owned);
 }
 
@@ -69,5 +73,28 @@ pub(super) fn close_all(fds: &mut Guard) {
         // SAFETY: a copy of a descriptor whose owner, a thread of the parent or a value that is
         // leaked, does not exist here.
         unsafe { socket::close_unowned(number) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_the_program_has_opened_by_the_number_of_a_closed_one_stays() {
+        let (ours, _other) = remembered_pair().unwrap();
+        let (_reader, writer) = io::pipe().unwrap();
+        let number = ours.as_raw_fd();
+        // As if the program had closed ours and opened a file.
+        // SAFETY: descriptors that are open; the first is ours to replace.
+        assert_eq!(unsafe { libc::dup2(writer.as_raw_fd(), number) }, number);
+        close(ours);
+        // SAFETY: it is open, or the call fails.
+        let mut of_program = std::fs::File::from(unsafe {
+            <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(number)
+        });
+        of_program.write_all(b"still here").unwrap();
     }
 }

@@ -13,7 +13,7 @@ use super::answer::answer;
 use super::fds;
 use super::session::{Limits, Session};
 use crate::engine::service;
-use crate::os::sense::socket;
+use crate::os::sense::{Lasting, socket};
 
 /// What is read at a time.
 const CHUNK: usize = 4096;
@@ -25,15 +25,15 @@ const ACCEPTS: usize = 16;
 /// What the thread has.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub(super) listener: UnixListener,
+    pub(super) listener: Lasting<UnixListener>,
     /// Its other end is closed when the server is to go.
-    pub(super) stop: UnixStream,
+    pub(super) stop: Lasting<UnixStream>,
     pub(super) limits: Limits,
 }
 
 #[derive(Debug)]
 struct Client {
-    stream: UnixStream,
+    stream: Lasting<UnixStream>,
     session: Session,
 }
 
@@ -120,11 +120,11 @@ impl Server {
 
 impl Client {
     fn new(
-        stream: UnixStream,
+        stream: Lasting<UnixStream>,
         limits: &Limits,
         is_full: bool,
         now: Instant,
-    ) -> Result<Self, UnixStream> {
+    ) -> Result<Self, Lasting<UnixStream>> {
         let (Ok(peer), Ok(())) = (socket::peer(&stream), stream.set_nonblocking(true)) else {
             return Err(stream);
         };
@@ -150,7 +150,7 @@ impl Client {
     fn serve(&mut self, now: Instant) -> io::Result<()> {
         if self.session.wants_input() {
             let mut chunk = [0; CHUNK];
-            match self.stream.read(&mut chunk) {
+            match (&*self.stream).read(&mut chunk) {
                 Ok(0) => self.session.receive_end(),
                 Ok(count) => self.session.receive(&chunk[..count], now, answer),
                 Err(error) if is_transient(&error) => {}

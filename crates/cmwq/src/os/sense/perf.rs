@@ -20,13 +20,15 @@
 
 use core::sync::atomic::{Ordering, fence};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::budget::within_budget;
+use super::lasting::Lasting;
 use super::perf_abi::{
     CONTEXT_SWITCH, EXCLUDE_HV, EXCLUDE_KERNEL, HEADER_SIZE, MISC_SWITCH_OUT,
-    MISC_SWITCH_OUT_PREEMPT, PERF_ATTR_SIZE, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC,
-    PERF_RECORD_SWITCH, PERF_TYPE_SOFTWARE, PerfEventAttr, RecordHeader, WATERMARK,
+    MISC_SWITCH_OUT_PREEMPT, PERF_ATTR_SIZE, PERF_COUNT_SW_DUMMY, PERF_EVENT_IOC_ID,
+    PERF_FLAG_FD_CLOEXEC, PERF_RECORD_SWITCH, PERF_TYPE_SOFTWARE, PerfEventAttr, RecordHeader,
+    WATERMARK,
 };
 use super::perf_refusal::Refusal;
 use super::perf_ring::Ring;
@@ -49,7 +51,9 @@ pub(crate) enum Switch {
 pub(crate) struct SwitchRecords {
     ring: Ring,
     /// Closing it would end the recording.
-    _event: OwnedFd,
+    event: Lasting<OwnedFd>,
+    /// See [`id_of`].
+    id: Option<u64>,
 }
 
 impl SwitchRecords {
@@ -60,7 +64,9 @@ impl SwitchRecords {
     pub(crate) fn open_current_thread() -> Result<Self, Refusal> {
         let event = open_event().and_then(within_budget).map_err(Refusal::of_event)?;
         let ring = Ring::map(&event).map_err(Refusal::of_ring)?;
-        Ok(Self { ring, _event: event })
+        let event = Lasting::new(event);
+        let id = id_of(&event);
+        Ok(Self { ring, event, id })
     }
 
     /// What the thread did last. May be asked from any thread while records are being written.
@@ -89,6 +95,26 @@ impl SwitchRecords {
     pub(super) fn head(&self) -> u64 {
         self.ring.head()
     }
+}
+
+impl Drop for SwitchRecords {
+    fn drop(&mut self) {
+        // Events, and much else, lead to one and the same place.
+        if id_of(&self.event) != self.id {
+            self.event.leave();
+        }
+    }
+}
+
+/// The number by which the kernel knows the event, if the descriptor still leads to one.
+fn id_of(event: &Lasting<OwnedFd>) -> Option<u64> {
+    if !event.is_there() {
+        return None;
+    }
+    let mut id = 0_u64;
+    // SAFETY: `id` is writable.
+    let rc = unsafe { libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_ID as _, &raw mut id) };
+    (rc == 0).then_some(id)
 }
 
 /// INVARIANT(bare): no sample type, no trailing identification, no other kind of record.

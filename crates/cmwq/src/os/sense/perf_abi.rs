@@ -19,6 +19,10 @@ pub(super) const WATERMARK: u64 = 1 << 14;
 /// `flags`: write a record when the thread leaves a CPU and when it gets one again.
 pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
 
+/// `ioctl` that tells the number by which the kernel knows an event, on machines that number such
+/// calls as most do.
+pub(super) const PERF_EVENT_IOC_ID: libc::c_ulong = 0x8008_2407;
+
 /// Flag of the system call: close the descriptor on `exec`.
 pub(super) const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
 

@@ -19,6 +19,7 @@ use std::{io, mem};
 
 use super::budget::{above_streams, budget, is_within};
 use super::clock::CpuClock;
+use super::lasting::Lasting;
 use super::stat::{StatFile, ThreadState};
 use crate::os::sync::plain::Arc;
 
@@ -74,7 +75,7 @@ impl Still {
 #[derive(Debug, Default)]
 struct Files {
     /// The list of our own thread's children, if the family begins with them.
-    ours: Option<File>,
+    ours: Option<Lasting<File>>,
     processes: Vec<Kept>,
 }
 
@@ -86,7 +87,7 @@ struct Kept {
     stat: Arc<StatFile>,
     /// Of its first thread's children, once it was found waiting. It is read each time: also who
     /// has not run may get children, namely orphans.
-    list: Option<File>,
+    list: Option<Lasting<File>>,
 }
 
 /// What a look at all found.
@@ -153,7 +154,7 @@ impl Family {
     /// Closes what the library has no room for.
     fn keep_to_budget(&mut self) {
         let Some(limit) = budget() else { return };
-        let has_room = |file: &File| is_within(limit, file);
+        let has_room = |list: &Lasting<File>| is_within(limit, &**list);
         let Files { ours, processes } = &mut self.files;
         ours.take_if(|list| !has_room(list));
         for kept in processes.iter_mut() {
@@ -336,8 +337,12 @@ impl Round {
 
     /// Adds a thread's children, and returns their list, unless it has gone.
     #[expect(clippy::option_option, reason = "the outer one is for `?`, as everywhere here")]
-    fn add_children(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<Option<File>> {
-        let opened = File::open(task.join("children")).and_then(above_streams);
+    fn add_children(
+        &mut self,
+        task: &Path,
+        processes: &mut Vec<u32>,
+    ) -> Option<Option<Lasting<File>>> {
+        let opened = File::open(task.join("children")).and_then(above_streams).map(Lasting::new);
         match opened.and_then(|list| Ok((children_in(&list)?, list))) {
             Ok((children, list)) => {
                 processes.extend(children);

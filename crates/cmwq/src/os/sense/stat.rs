@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::budget::{above_streams, is_within, within_budget};
+use super::lasting::Lasting;
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl ThreadState {
 /// The opened `stat` file of a thread, of this process or another.
 #[derive(Debug)]
 pub(crate) struct StatFile {
-    file: File,
+    file: Lasting<File>,
 }
 
 impl StatFile {
@@ -64,8 +65,8 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, no procfs, or descriptors are scarce.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
-        let stat = Self::open_path(format!("/proc/self/task/{tid}/stat").as_ref())?;
-        Ok(Self { file: within_budget(stat.file)? })
+        let file = File::open(format!("/proc/self/task/{tid}/stat"))?;
+        Ok(Self { file: Lasting::new(within_budget(file)?) })
     }
 
     /// Opens that of any process's thread by its name, with the same promise. Who keeps it asks
@@ -74,13 +75,13 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, or descriptors are scarce.
     pub(super) fn open_path(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: above_streams(File::open(path)?)? })
+        Ok(Self { file: Lasting::new(above_streams(File::open(path)?)?) })
     }
 
     /// Whether it may be kept, to be read now and then: the library has not as many descriptors as
     /// its `budget`.
     pub(super) fn is_within(&self, budget: libc::rlim_t) -> bool {
-        is_within(budget, &self.file)
+        is_within(budget, &*self.file)
     }
 
     /// What the thread is doing.

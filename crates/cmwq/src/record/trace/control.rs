@@ -16,13 +16,12 @@ use crate::os::sync::plain::AtomicBool;
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, NAME, PAGE, RING_EVENTS};
 use super::map::{Map, RingMap};
 use super::stamp::{self, Source};
-use crate::os::sense;
+use crate::os::sense::{self, Lasting};
 use crate::os::sync::{AtomicU32, Ordering};
 
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
@@ -87,8 +86,7 @@ pub(super) fn set_own_reader(is_own: bool) {
 /// The file behind the words.
 #[derive(Debug)]
 pub(super) struct TraceFile {
-    fd: OwnedFd,
-    identity: (u64, u64),
+    fd: Lasting<OwnedFd>,
     max_rings: u64,
 }
 
@@ -130,12 +128,11 @@ impl TraceFile {
         }
         let source = Source::choose();
         CLOCK.store(source as u32, Ordering::Relaxed);
-        let first = Map::new(std::os::fd::AsFd::as_fd(&file), 0, PAGE)?;
+        let first = Map::new(file.as_fd(), 0, PAGE)?;
         describe(first.control(), source, max_rings);
         drop(first);
         cover(file.as_raw_fd(), libc::MAP_SHARED)?;
-        let meta = file.metadata()?;
-        Ok(Self { fd: file.into(), identity: (meta.dev(), meta.ino()), max_rings })
+        Ok(Self { fd: Lasting::new(file.into()), max_rings })
     }
 
     /// Another handle, for a reader of this process.
@@ -148,14 +145,12 @@ impl TraceFile {
         if index >= self.max_rings {
             return None;
         }
-        let file = File::from(self.fd.try_clone().ok()?);
-        let meta = file.metadata().ok()?;
-        if (meta.dev(), meta.ino()) != self.identity {
+        if !self.fd.is_there() {
             return None;
         }
         let len = layout::ring_bytes(PAGE, RING_EVENTS);
         let at = layout::ring_at(PAGE, RING_EVENTS, index);
-        let map = Map::new(std::os::fd::AsFd::as_fd(&file), at, len).ok()?;
+        let map = Map::new(self.fd.as_fd(), at, len).ok()?;
         Some(RingMap::new(map, PAGE, RING_EVENTS))
     }
 }

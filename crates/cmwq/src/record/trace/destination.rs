@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::os::sense;
+use crate::os::sense::{self, Lasting};
 
 /// For nobody else to read: a trace has names, and addresses of code.
 const MODE: u32 = 0o600;
@@ -32,33 +32,40 @@ pub(super) fn open(path: OsString) -> io::Result<(Bounded, PathBuf)> {
 }
 
 /// A file that was empty, and is written no further than the process may write: beyond that, a
-/// write would cost it a SIGXFSZ.
+/// write would cost it a SIGXFSZ. Nothing is written to what the program has opened by its number.
 #[derive(Debug)]
 pub(super) struct Bounded {
-    file: File,
+    file: Lasting<File>,
     len: u64,
 }
 
 impl Bounded {
     fn new(file: File) -> Self {
-        Self { file, len: 0 }
+        Self { file: Lasting::new(file), len: 0 }
+    }
+
+    /// Whether the number is not the program's by now.
+    fn check(&self) -> io::Result<()> {
+        let is_there = self.file.is_there();
+        if is_there { Ok(()) } else { Err(io::Error::other("the program has closed its file")) }
     }
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
         let room = usize::try_from(sense::file_size_limit().saturating_sub(self.len));
         let room = room.unwrap_or(usize::MAX);
         if room == 0 && !bytes.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        let written = self.file.write(&bytes[..bytes.len().min(room)])?;
+        let written = (&*self.file).write(&bytes[..bytes.len().min(room)])?;
         self.len += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        (&*self.file).flush()
     }
 }
 

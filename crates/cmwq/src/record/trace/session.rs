@@ -16,6 +16,7 @@ use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, PAGE};
 use super::map::{Map, RingMap};
 use super::ring::Reader;
 use super::stamp::{self, Source};
+use crate::os::sense::Lasting;
 use crate::os::sync::Ordering;
 
 /// How long tracing goes on without a reader.
@@ -53,7 +54,7 @@ pub struct Round {
 /// A reader's hold of a process's trace.
 #[derive(Debug)]
 pub struct Session {
-    fd: OwnedFd,
+    fd: Lasting<OwnedFd>,
     map: Map,
     page: usize,
     ring_events: u64,
@@ -108,7 +109,7 @@ impl Session {
             return Err(refuse("its control words contradict each other"));
         };
         Ok(Self {
-            fd: file.into(),
+            fd: Lasting::new(file.into()),
             map,
             page,
             ring_events,
@@ -217,6 +218,9 @@ impl Session {
     fn find_rings(&mut self) -> io::Result<()> {
         // ORDERING: no pairing: see `local::new_ring`.
         let count = self.control().nr_rings.load(Ordering::Relaxed).min(self.max_rings);
+        if count > self.readers.len() as u64 && !self.fd.is_there() {
+            return Err(io::Error::other("this process has closed the trace's descriptor"));
+        }
         for index in self.readers.len() as u64..count {
             let len = layout::ring_bytes(self.page, self.ring_events);
             let at = layout::ring_at(self.page, self.ring_events, index);
@@ -306,7 +310,8 @@ impl Session {
         }
         // Under the lease, so that nobody else's events are lost.
         self.stop();
-        for index in 0..self.readers.len() as u64 {
+        let nr_rings = if self.fd.is_there() { self.readers.len() as u64 } else { 0 };
+        for index in 0..nr_rings {
             let at = layout::ring_at(self.page, self.ring_events, index) + self.page as u64;
             let len = layout::ring_bytes(self.page, self.ring_events) - self.page;
             let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 fn check(rc: libc::c_int) -> io::Result<()> {
@@ -209,6 +210,29 @@ pub(crate) fn policy() -> (i32, i32) {
     // SAFETY: `param` is writable.
     check(unsafe { libc::sched_getparam(0, &raw mut param) }).unwrap();
     (class, param.sched_priority)
+}
+
+/// Makes a descriptor's number lead to `file`, whatever it led to before.
+pub(crate) fn put(file: &impl AsRawFd, number: i32) {
+    // SAFETY: takes numbers; who had the descriptor is what the test is about.
+    let put = unsafe { libc::dup2(file.as_raw_fd(), number) };
+    assert_eq!(put, number, "{}", io::Error::last_os_error());
+}
+
+/// Whether writing there fails where it would have to wait.
+pub(crate) fn set_nonblocking(file: &impl AsRawFd, is_nonblocking: bool) {
+    let flags = if is_nonblocking { libc::O_NONBLOCK } else { 0 };
+    // SAFETY: takes numbers.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) }).unwrap();
+}
+
+/// A descriptor that leads to no file of its own: all of its kind, and others, have one inode.
+pub(crate) fn event() -> OwnedFd {
+    // SAFETY: takes numbers.
+    let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    assert!(event >= 0, "{}", io::Error::last_os_error());
+    // SAFETY: just made, and nobody else's.
+    unsafe { OwnedFd::from_raw_fd(event) }
 }
 
 /// A resource limit.

@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server of its own, on a socket without a name clash.
 struct Stage {
     directory: std::path::PathBuf,
-    stop: Option<UnixStream>,
+    stop: Option<Lasting<UnixStream>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
