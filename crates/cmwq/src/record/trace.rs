@@ -41,6 +41,8 @@ mod session;
 mod sink;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod stamp;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+mod turns;
 
 use std::ptr::NonNull;
 

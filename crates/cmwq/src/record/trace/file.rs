@@ -92,12 +92,61 @@ impl EventsBody {
         words.iter().for_each(|word| self.0.extend_from_slice(&word.to_le_bytes()));
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.len() <= 4
     }
 
-    pub(crate) fn is_long(&self) -> bool {
+    fn is_long(&self) -> bool {
         self.0.len() > 1 << 20
+    }
+}
+
+/// The events of a round, which are written in blocks, each of one ring.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    bodies: Vec<EventsBody>,
+    written: io::Result<()>,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self { bodies: Vec::new(), written: Ok(()) }
+    }
+}
+
+impl Blocks {
+    pub(crate) fn push(&mut self, ring: u32, words: &[u64; WORDS], out: &mut impl Write) {
+        while self.bodies.len() <= ring as usize {
+            self.bodies.push(EventsBody::of(self.bodies.len() as u32));
+        }
+        let body = &mut self.bodies[ring as usize];
+        body.push(words);
+        if body.is_long() {
+            let body = std::mem::replace(body, EventsBody::of(ring));
+            self.write(&body, out);
+        }
+    }
+
+    /// Behind a block of which a part is missing nobody would find another one.
+    fn write(&mut self, body: &EventsBody, out: &mut impl Write) {
+        if self.written.is_ok() {
+            self.written = write_events(out, body);
+        }
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// The first of the writer's since the last time.
+    pub(crate) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        for ring in 0..self.bodies.len() {
+            if !self.bodies[ring].is_empty() {
+                let fresh = EventsBody::of(ring as u32);
+                let body = std::mem::replace(&mut self.bodies[ring], fresh);
+                self.write(&body, out);
+            }
+        }
+        std::mem::replace(&mut self.written, Ok(()))
     }
 }
 
@@ -205,6 +254,41 @@ mod tests {
     fn read(mut bytes: &[u8]) -> io::Result<Vec<Block>> {
         read_head(&mut bytes)?;
         std::iter::from_fn(|| read_block(&mut bytes).transpose()).collect()
+    }
+
+    /// A disk that is full at one moment, and has room again.
+    #[derive(Default)]
+    struct OnceFull {
+        bytes: Vec<u8>,
+        writes: u32,
+    }
+
+    impl Write for OnceFull {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.writes += 1;
+            // In the middle of the first block.
+            if self.writes == 3 {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            self.bytes.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn behind_a_block_that_was_not_written_whole_nothing_is_written() {
+        let (mut blocks, mut out) = (Blocks::default(), OnceFull::default());
+        // Two long blocks, and the rest.
+        for _ in 0..50_000 {
+            blocks.push(0, &[7; WORDS], &mut out);
+        }
+        let error = blocks.finish(&mut out).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        assert_eq!(out.bytes.len(), 8, "the first block's kind and length");
     }
 
     #[test]

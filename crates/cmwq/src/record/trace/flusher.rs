@@ -13,12 +13,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::destination::Bounded;
-use super::file::{self, EventsBody};
+use super::file::{self, Blocks};
+use super::turns::Turns;
 use super::{Session, control, destination, event};
 use crate::os::environment;
 use crate::os::notice;
 use crate::os::sense;
-use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
+use crate::os::sync::PlainGuard;
 
 const PAUSE: Duration = Duration::from_millis(10);
 /// The mappings are looked at again after so many rounds: 1 s.
@@ -32,17 +33,18 @@ pub(crate) struct Flusher {
     path: PathBuf,
     maps: String,
     rounds: u32,
-    bodies: Vec<EventsBody>,
+    blocks: Blocks,
 }
 
-/// Lock: held during rounds. Nothing else is locked inside.
-static FLUSHER: PlainMutex<Option<Flusher>> = PlainMutex::new(None);
+/// Lock: held during rounds, one after the other while events come faster than they are written; so
+/// the end of the process and forks have to have their turn. Nothing else is locked inside.
+static FLUSHER: Turns<Option<Flusher>> = Turns::new(None);
 
 /// See `fork`.
 pub(crate) type FlusherGuard = PlainGuard<'static, Option<Flusher>>;
 
 pub(crate) fn lock_flusher() -> FlusherGuard {
-    lock_plain(&FLUSHER)
+    FLUSHER.lock()
 }
 
 /// Begins, if the environment wants it.
@@ -68,7 +70,7 @@ pub(super) fn start(own: io::Result<OwnedFd>) {
 
 fn run() {
     loop {
-        let is_pressed = match &mut *lock_flusher() {
+        let is_pressed = match &mut *FLUSHER.lock_last() {
             Some(flusher) => flusher.round(),
             None => return,
         };
@@ -110,6 +112,7 @@ fn give_up(flusher: Option<Flusher>, error: &io::Error) {
 /// The process is a child: the file and the session are its parent's, and not to be touched.
 pub(super) fn leave_behind(flusher: &mut Option<Flusher>) {
     std::mem::forget(flusher.take());
+    FLUSHER.begin_anew();
 }
 
 impl Flusher {
@@ -125,9 +128,11 @@ impl Flusher {
             path,
             maps: String::new(),
             rounds: 0,
-            bodies: Vec::new(),
+            blocks: Blocks::default(),
         };
-        let name = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        // It is cut after so many bytes, be it within a character.
+        let name = fs::read("/proc/self/comm").unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
         file::write_head(&mut flusher.out, std::process::id(), name.trim_end())?;
         flusher.look_at_maps()?;
         Ok(flusher)
@@ -139,26 +144,9 @@ impl Flusher {
         if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
             self.look_at_maps()?;
         }
-        let Self { session, out, bodies, .. } = self;
-        let mut written = Ok(());
-        let round = session.round(|ring, words| {
-            while bodies.len() <= ring as usize {
-                bodies.push(EventsBody::of(bodies.len() as u32));
-            }
-            let body = &mut bodies[ring as usize];
-            body.push(words);
-            if body.is_long() {
-                let body = std::mem::replace(body, EventsBody::of(ring));
-                written = file::write_events(out, &body);
-            }
-        })?;
-        written?;
-        for (ring, body) in bodies.iter_mut().enumerate() {
-            if !body.is_empty() {
-                file::write_events(out, body)?;
-                *body = EventsBody::of(ring as u32);
-            }
-        }
+        let Self { session, out, blocks, .. } = self;
+        let round = session.round(|ring, words| blocks.push(ring, words, out))?;
+        blocks.finish(out)?;
         if round.events > 0 {
             file::write_round(out, &round)?;
         }
@@ -170,14 +158,30 @@ impl Flusher {
     }
 
     fn look_at_maps(&mut self) -> io::Result<()> {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        // Only what is executable matters, and changes less.
-        let code: String =
-            maps.split_inclusive('\n').filter(|line| line.contains("r-xp ")).collect();
+        let code = code_in(&fs::read("/proc/self/maps").unwrap_or_default());
         if code != self.maps {
             file::write_maps(&mut self.out, &code)?;
             self.maps = code;
         }
         Ok(())
+    }
+}
+
+/// What is executable of a list of mappings: only that matters, and it changes less. Directories
+/// may have names that are no text.
+fn code_in(maps: &[u8]) -> String {
+    let maps = String::from_utf8_lossy(maps);
+    maps.split_inclusive('\n').filter(|line| line.contains("r-xp ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_name_is_no_text_hides_no_other() {
+        let maps = b"1000-2000 r--p 00000000 fe:01 1 /home/m\xfcller/data\n\
+            2000-3000 r-xp 00000000 fe:01 2 /usr/bin/prog\n";
+        assert_eq!(code_in(maps), "2000-3000 r-xp 00000000 fe:01 2 /usr/bin/prog\n");
     }
 }

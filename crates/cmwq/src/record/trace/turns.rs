@@ -1,0 +1,86 @@
+//! A lock that one thread takes again and again, and others now and then.
+//!
+//! The system's locks are not fair: who lets go of one and takes it at once gets it, and whom that
+//! has woken finds it taken. So others say that they wait, and the one makes way for them.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::os::sync::plain::{AtomicU32, Ordering};
+use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
+
+/// LIMIT: so long way is made: who waits may get no CPU, and the one has something to do.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// See the module header.
+#[derive(Debug)]
+pub(super) struct Turns<T> {
+    lock: PlainMutex<T>,
+    nr_waiting: AtomicU32,
+}
+
+impl<T> Turns<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self { lock: PlainMutex::new(value), nr_waiting: AtomicU32::new(0) }
+    }
+
+    /// By one of the others.
+    pub(super) fn lock(&self) -> PlainGuard<'_, T> {
+        // ORDERING (all): no pairing: a hint.
+        self.nr_waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = lock_plain(&self.lock);
+        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// By the one: after who waits.
+    pub(super) fn lock_last(&self) -> PlainGuard<'_, T> {
+        for _ in 0..LOOKS {
+            if self.nr_waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        lock_plain(&self.lock)
+    }
+
+    /// In a child: those who wait in its parent are not here.
+    pub(super) fn begin_anew(&self) {
+        self.nr_waiting.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn who_comes_now_and_then_has_its_turn() {
+        const MOST: u64 = 20;
+        let turns = Arc::new(Turns::new(0_u64));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let rounds = thread::spawn({
+            let (turns, is_over) = (Arc::clone(&turns), Arc::clone(&is_over));
+            move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut rounds = turns.lock_last();
+                    *rounds += 1;
+                    // As long as it takes to write to a slow disk.
+                    thread::sleep(Duration::from_millis(5));
+                    drop(rounds);
+                }
+            }
+        });
+        for _ in 0..10 {
+            let before = *turns.lock();
+            let passed = *turns.lock() - before;
+            assert!(passed <= MOST, "{passed} rounds passed before it was somebody else's turn");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        rounds.join().unwrap();
+    }
+}
