@@ -2,15 +2,16 @@
 //!
 //! A handler of ours would take that back.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGCHLD;
 
+use crate::stat;
+
 /// Those of `signals` that may be listened to.
 pub(crate) fn not_ignored(signals: &[i32]) -> Vec<i32> {
-    let mask = mask(&fs::read_to_string("/proc/thread-self/status").unwrap_or_default());
+    let mask = mask(&stat::read("/proc/thread-self/status").unwrap_or_default());
     signals.iter().copied().filter(|signal| !is_in(mask, *signal)).collect()
 }
 

@@ -7,6 +7,8 @@ use cmwq::foreign::harmless;
 use cmwq::{AffinityScope, CpuSet};
 use cmwq_observe::inspect::{Pool, PoolKind, Queue, QueueKind, Snapshot};
 
+use crate::stat;
+
 /// Width of a queue's name, as the kernel's tool has it.
 const NAME_WIDTH: usize = 24;
 
@@ -159,7 +161,7 @@ fn ways(out: &mut String, seen: &Snapshot) {
 
 /// The CPUs that a thread may run on, as `/proc` says.
 pub(crate) fn allowed_cpus(pid: u32, tid: u32) -> Option<CpuSet> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let status = stat::read(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().parse().ok()
 }
 

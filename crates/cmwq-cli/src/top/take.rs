@@ -1,6 +1,5 @@
 //! Taking samples of a running process.
 
-use std::fs;
 use std::time::Duration;
 
 use cmwq::foreign::harmless;
@@ -23,7 +22,7 @@ pub(super) struct Taker {
 impl Taker {
     pub(super) fn new(target: Target, shows_all: bool) -> Self {
         let pid = target.pid();
-        let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let command = stat::read(format!("/proc/{pid}/comm")).unwrap_or_default();
         let command = printable(command.trim_end());
         Self { symbols: Symbols::of_process(pid), target, command, has_ended: false, shows_all }
     }

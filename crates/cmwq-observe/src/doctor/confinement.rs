@@ -35,7 +35,9 @@ const CAPABILITIES: [(&str, u32); 5] = [
 
 impl Confinement {
     pub(super) fn read() -> Self {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        // Its name is cut after so many bytes, be it within a character.
+        let status = fs::read("/proc/self/status").unwrap_or_default();
+        let status = String::from_utf8_lossy(&status);
         // SAFETY: takes nothing and cannot fail.
         let user = unsafe { libc::geteuid() };
         let container = container(Path::new("/"), var);

@@ -184,7 +184,7 @@ fn not_shown() -> io::Error {
 /// Says which rule of the kernel's it is that does not let the caller look.
 fn explained(process: &Path, error: OpenError) -> OpenError {
     let OpenError::PermissionDenied { .. } = error else { return error };
-    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let status = text(&process.join("status"));
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u32>().ok()
@@ -208,10 +208,23 @@ fn explained(process: &Path, error: OpenError) -> OpenError {
 /// The numbers of a process, or of a thread, in its PID namespaces: the caller's first, its own
 /// last. That of the mapping is its own. None: the kernel does not tell, or it has gone.
 fn numbers(status: &Path) -> Vec<u32> {
-    let status = fs::read_to_string(status).unwrap_or_default();
+    numbers_in(&text(status))
+}
+
+fn numbers_in(status: &str) -> Vec<u32> {
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let numbers = numbers.into_iter().flat_map(str::split_whitespace);
     numbers.map_while(|number| number.parse().ok()).collect()
+}
+
+/// What such a file says; nothing, if that is refused. A process's name in it is cut after so many
+/// bytes, be it within a character.
+fn text(file: &Path) -> String {
+    text_of(&fs::read(file).unwrap_or_default())
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The threads of a process: by the numbers that they have in their own PID namespace those by
@@ -266,5 +279,16 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: mapped by `map`, and nobody borrows it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_cut_within_a_character_hides_no_numbers() {
+        let status = text_of(b"Name:\tabcdefghijklmn\xc3\nNSpid:\t4711\t7\n");
+        assert_eq!(numbers_in(&status), [4711, 7]);
     }
 }

@@ -83,7 +83,9 @@ impl Stacks {
 
 /// Why the thread would not answer, as far as that can be seen.
 fn refusal(tid: libc::pid_t, signal: i32) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    // Its name is cut after so many bytes, be it within a character.
+    let status = fs::read(format!("/proc/self/task/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.map(|value| value.trim_start_matches(':').trim().to_owned())
