@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
+use std::thread;
 use std::time::Duration;
 
 use cmwq::shared::mapping::layout::{
@@ -152,6 +153,8 @@ struct Reader {
 const LONGEST: usize = 3 + RING * DECISION_WORDS;
 /// How often queues are read again that changed together with their ways into pools.
 const ROUNDS: u32 = 8;
+/// How long whoever changes one gets to go on. Who was stopped there is not waited for.
+const REST: Duration = Duration::from_micros(100);
 
 impl Reader {
     /// All records of a table that are in use and make sense.
@@ -198,8 +201,12 @@ impl Reader {
             self.torn = torn;
             let links = self.links(pwqs);
             let after = self.queues(queues);
-            if after == before {
+            // One whose counters are on their way is left out of both.
+            if after == before && self.torn == torn {
                 return (after, links);
+            }
+            if self.torn != torn {
+                thread::sleep(REST);
             }
             before = after;
         }

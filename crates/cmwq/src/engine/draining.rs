@@ -68,8 +68,7 @@ impl Wq {
         let pwqs = state.pwqs.take_all();
         for &at in &pwqs {
             // The rescuer has gone.
-            state.count_removed(self.remove_pwq(at).unwrap_or_default());
-            self.mirror.publish_retired(&state.removed());
+            self.remove_pwq(&mut state, at);
         }
         drop(state);
         if pwqs.is_empty() {

@@ -281,15 +281,19 @@ impl Wq {
 }
 
 impl Wq {
-    /// Removes a pwq that has nothing in flight. Returns its final counters. `None`: its rescuer
-    /// visits, and removes the pwq when it leaves.
-    pub(crate) fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
-        let Some(pool) = self.runtime.pool(at.pool) else { return Some(PwqStats::default()) };
+    /// Removes a pwq that has nothing in flight, whose counters are the queue's from then on.
+    /// `false`: its rescuer visits, and removes the pwq when it leaves.
+    pub(crate) fn remove_pwq(&self, state: &mut State, at: PwqRef) -> bool {
+        let Some(pool) = self.runtime.pool(at.pool) else { return true };
         let mut rest = Rest::new();
         loop {
-            match pool.remove_pwq(at.pwq) {
-                Ok(stats) => return Some(stats),
-                Err(Stays::Visited) => return None,
+            let removed = self.mirror.take_over(|| {
+                state.count_removed(pool.remove_pwq(at.pwq)?);
+                Ok(state.removed())
+            });
+            match removed {
+                Ok(()) => return true,
+                Err(Stays::Visited) => return false,
                 Err(Stays::AwaitsSlot | Stays::InUse) => rest.rest(),
             }
         }

@@ -302,9 +302,9 @@ impl Wq {
     }
 
     fn remove_retired(&self, state: &mut State, at: PwqRef, after: &mut After) {
-        let Some(stats) = self.remove_pwq(at) else { return };
-        state.count_removed(stats);
-        self.mirror.publish_retired(&state.removed());
+        if !self.remove_pwq(state, at) {
+            return;
+        }
         state.pwqs.remove(at);
         after.unused.extend(self.runtime.pool(at.pool));
     }

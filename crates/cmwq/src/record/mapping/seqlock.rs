@@ -18,10 +18,11 @@ use crate::os::sync::{AtomicU64, Ordering, acquire, acquire_fence, release, rele
 
 /// Changes the words of a record whose count is `seq`.
 #[inline]
-pub(crate) fn write(seq: &AtomicU64, change: impl FnOnce()) {
+pub(crate) fn write<R>(seq: &AtomicU64, change: impl FnOnce() -> R) -> R {
     let before = begin(seq);
-    change();
+    let done = change();
     end(seq, before);
+    done
 }
 
 /// The last step, of a change that began at the count `before`.

@@ -7,7 +7,8 @@ use super::{Inspect, or_none, scope_word, set, set_stats, signed};
 use crate::os::sync::{AtomicU64, Ordering};
 use crate::os::topo::{AffinityScope, CpuSet};
 use crate::record::mapping::QueueKind;
-use crate::record::mapping::layout::{NONE, NodeRecord, QueueRecord, pack_text};
+use crate::record::mapping::layout::{NONE, NodeRecord, QueueRecord, Record, pack_text};
+use crate::record::mapping::seqlock;
 use crate::record::mapping::slots::Slot;
 
 /// A queue's record, if it has one.
@@ -119,11 +120,20 @@ impl QueueMirror {
         }
     }
 
-    /// Counters of pwqs that are gone. Under WQ.
-    pub(crate) fn publish_retired(&self, stats: &PwqStats) {
-        if let Some(slot) = &self.0 {
-            slot.change(|record| set_stats(record, stats));
-        }
+    /// `remove` takes a pwq and its counters away, and returns those of all that are gone. Readers
+    /// find the counters in the pwq's record, or here; in between they find this record changing.
+    /// Under WQ.
+    ///
+    /// # Errors
+    /// Those of `remove`, which has removed nothing then.
+    pub(crate) fn take_over<E>(
+        &self,
+        remove: impl FnOnce() -> Result<PwqStats, E>,
+    ) -> Result<(), E> {
+        let Some(record) = self.0.as_ref().and_then(|slot| slot.record()) else {
+            return remove().map(drop);
+        };
+        seqlock::write(record.seq(), || remove().map(|stats| set_stats(record, &stats)))
     }
 }
 
@@ -156,5 +166,44 @@ impl NodeCounts {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_change_places_are_never_nowhere() {
+        let inspect = Inspect::new();
+        let settings = QueueSettings {
+            max_active: 1,
+            min_active: 1,
+            nice: 0,
+            sched: 0,
+            cpumask: None,
+            scope: None,
+            is_strict: false,
+        };
+        let values = QueueValues { kind: QueueKind::Unbound, flags: 0, total: None };
+        let mirror = inspect.queue(WqKey(7), "moves", &values, &settings);
+        let record = mirror.0.as_ref().unwrap().record().unwrap();
+        let look = || seqlock::copy(record.seq(), &[], &mut []);
+        assert!(look());
+        let stays = mirror.take_over(|| {
+            assert!(!look(), "who looks now has to look again");
+            Err("in use")
+        });
+        assert_eq!(stays, Err("in use"));
+        assert!(look());
+        let mut gone = PwqStats::default();
+        gone.started = 3;
+        let removed = mirror.take_over(|| {
+            assert!(!look(), "who looks now has to look again");
+            Ok::<_, ()>(gone)
+        });
+        assert_eq!(removed, Ok(()));
+        assert!(look());
+        assert_eq!(record.started.load(Ordering::Relaxed), 3);
     }
 }
