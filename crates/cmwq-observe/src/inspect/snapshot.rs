@@ -100,6 +100,12 @@ pub(crate) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, Read
     let seen_workers =
         reader.read(workers, |_, _, words| Some(worker(&WorkerWords::from_words(words))));
     let (queues, links) = reader.queues_and_links(of(table::QUEUES), pwqs);
+    // Of those that came or went while all this was read none is missing.
+    let nr_queues = header.nr_queues.min(words.header()?.nr_queues);
+    let missing_queues = match of(table::QUEUES).is_full {
+        true => nr_queues.saturating_sub(queues.len() as u64),
+        false => 0,
+    };
     let mut nodes =
         reader.read(of(table::NODES), |_, _, words| node(&NodeWords::from_words(words)));
     nodes.sort_by_key(|node| (node.queue, node.node));
@@ -127,7 +133,7 @@ pub(crate) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, Read
         is_frozen: header.is_frozen != 0,
         is_shut: header.is_shut != 0,
         missing: MissingRecords {
-            queues: header.nr_queues.saturating_sub(queues.len() as u64),
+            queues: missing_queues,
             pools: pools.missed,
             workers: workers.missed,
             links: pwqs.missed,

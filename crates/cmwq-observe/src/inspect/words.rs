@@ -29,6 +29,8 @@ pub(crate) struct Table<'a> {
     words: &'a [AtomicU64],
     stride: usize,
     pub(crate) missed: u64,
+    /// All its places were used at some time: what came then may have none.
+    pub(crate) is_full: bool,
 }
 
 impl<'a> Words<'a> {
@@ -58,7 +60,7 @@ impl<'a> Words<'a> {
     /// If one is not where it could be, or larger than a table of its kind, or shares words with
     /// another one: a reader's time and memory are what a whole mapping of ours takes, at most.
     pub(crate) fn tables(self) -> Result<[Table<'a>; TABLES.len()], ReadError> {
-        let mut tables = [Table { words: &[], stride: 1, missed: 0 }; TABLES.len()];
+        let mut tables = [Table { words: &[], stride: 1, missed: 0, is_full: false }; TABLES.len()];
         let mut taken: [Range<usize>; TABLES.len()] = Default::default();
         for kind in 0..TABLES.len() {
             let (table, range) =
@@ -94,7 +96,8 @@ impl<'a> Words<'a> {
         let range = begin..begin.checked_add(capacity * stride)?;
         self.0.get(range.clone())?;
         let words = &self.0[begin..begin + used * stride];
-        Some((Table { words, stride, missed: table.missed }, range))
+        let is_full = used == capacity;
+        Some((Table { words, stride, missed: table.missed, is_full }, range))
     }
 
     /// The names of functions, as far as they are there.

@@ -293,3 +293,21 @@ fn without_files_beyond(bytes: libc::rlim_t) {
     let notices = cmwq::notices();
     assert!(notices.iter().any(|notice| notice.contains("no memory to show")), "{notices:?}");
 }
+
+#[test]
+fn of_queues_that_come_and_go_none_is_missing() {
+    const LOOKS: usize = 1_000;
+    let _stays = managed("inspect-stays");
+    let target = until("the runtime is there", || Target::open(std::process::id()).ok());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                drop(std::array::from_fn::<_, 8, _>(|_| managed("inspect-goes")));
+            }
+        });
+        let missing: u64 = (0..LOOKS).map(|_| target.snapshot().unwrap().missing.queues).sum();
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(missing, 0);
+    });
+}
