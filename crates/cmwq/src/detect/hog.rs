@@ -12,7 +12,7 @@ use cmwq_core::detect::hogs::{self, Evidence, HogWatch, MAX_HOG_FUNCTIONS};
 use cmwq_core::{Nanos, WorkFn};
 
 use crate::os::notice;
-use crate::os::sync::{AtomicU64, OnceLock, Ordering, PlainMutex};
+use crate::os::sync::{AtomicU64, OnceLock, Ordering, PlainMutex, lock_plain};
 
 /// The threshold unless the user set one. KERNEL: `wq_cpu_intensive_thresh_init` — same.
 pub(crate) fn default_thresh_us() -> u64 {
@@ -86,6 +86,8 @@ pub(crate) struct Hogs {
     /// 0: none is reported.
     warning_thresh: u64,
     functions: PlainMutex<Vec<Entry>>,
+    /// Those that are to be told of, as they were counted then.
+    untold: PlainMutex<Vec<Entry>>,
 }
 
 #[derive(Debug)]
@@ -106,22 +108,33 @@ impl Hogs {
             thresh_ns: thresh_us.saturating_mul(1_000),
             warning_thresh: u64::from(warning_thresh),
             functions: PlainMutex::new(Vec::new()),
+            untold: PlainMutex::new(Vec::new()),
         }
     }
 
-    /// An item with this function, of this queue, was found to be a hog. Counts it, and reports it
-    /// now and then; `name_of`: the name of a function.
+    /// An item with this function, of this queue, was found to be a hog. Counts it. `true`: it is
+    /// to be [told of](Self::tell), as now and then one is.
     #[cold]
-    pub(crate) fn report(&self, func: WorkFn, queue: &str, name_of: fn(usize) -> String) {
-        let addr = func as usize;
-        if let Some(count) = self.count(addr, queue)
-            && hogs::is_reported(count, self.warning_thresh)
-        {
+    pub(crate) fn report(&self, func: WorkFn, queue: &str) -> bool {
+        let func = func as usize;
+        let Some(count) = self.count(func, queue) else { return false };
+        let is_reported = hogs::is_reported(count, self.warning_thresh);
+        if is_reported {
+            lock_plain(&self.untold).push(Entry { func, queue: queue.to_owned(), count });
+        }
+        is_reported
+    }
+
+    /// Tells of those that are to be told of; `name_of`: the name of a function. That may take as
+    /// long as somebody loads a library, and until somebody reads what is written.
+    pub(crate) fn tell(&self, name_of: fn(usize) -> String) {
+        let untold = std::mem::take(&mut *lock_plain(&self.untold));
+        for Entry { func, queue, count } in untold {
             notice::always(format!(
                 "workqueue '{queue}': {} hogged the CPU for more than {} us {count} times \
                  (consider an unbound or \
                  managed queue)",
-                name_of(addr),
+                name_of(func),
                 self.thresh_ns / 1_000
             ));
         }

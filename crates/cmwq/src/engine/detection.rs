@@ -16,7 +16,6 @@ use crate::engine::pool::{Locked, Pool};
 use crate::engine::thread::Thread;
 use crate::os::sync::Arc;
 use crate::record::Reason;
-use crate::record::symbol;
 use crate::record::trace::{self, Kind};
 
 struct Suspect {
@@ -199,8 +198,9 @@ fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Threa
     };
     if hogs::is_mistake(pool.kind.in_core())
         && let Some(name) = runtime.wq_name(wq)
+        && runtime.hogs.report(func, &name)
     {
-        runtime.hogs.report(func, &name, symbol::name_of);
+        runtime.tell_of_hogs();
     }
 }
 

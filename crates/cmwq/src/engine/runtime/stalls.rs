@@ -32,6 +32,13 @@ impl Runtime {
         }
     }
 
+    /// There are hogs to be told of. By the watchdog's thread: the caller's, on which all timers
+    /// wait, must not wait for who loads a library or reads what is written.
+    pub(crate) fn tell_of_hogs(&self) {
+        self.start_watchdog();
+        self.watchdog.alarm.wake();
+    }
+
     /// The item of a queue, with this address and function, begins to wait, until the returned
     /// guard is dropped.
     pub(crate) fn begin_wait(

@@ -16,6 +16,7 @@ use crate::os::clock;
 use crate::os::notice;
 use crate::os::sync::{Arc, Ordering, Weak};
 use crate::os::topo::CpuSet;
+use crate::record::symbol;
 
 /// Symbols are looked up in large tables.
 const STACK: usize = 2 << 20;
@@ -72,12 +73,14 @@ impl Watcher {
         // ORDERING (here and below): no pairing: see `Watchdog`.
         while !watchdog.is_stopping.load(Ordering::Relaxed) {
             dump::dump_if_asked(self.runtime);
+            self.runtime.hogs.tell(symbol::name_of);
             let now = clock::now();
             if watchdog.alarm.rings(now) {
                 self.look(now);
             }
             watchdog.alarm.sleep();
         }
+        self.runtime.hogs.tell(symbol::name_of);
     }
 
     fn look(&mut self, now: Nanos) {
