@@ -89,7 +89,7 @@ pub(crate) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, Read
     let of = |kind: usize| tables[kind];
     let (masks, pools, workers, pwqs) =
         (of(table::MASKS), of(table::POOLS), of(table::WORKERS), of(table::PWQS));
-    let mut reader = Reader { torn: 0, masks: Vec::new() };
+    let mut reader = Reader { torn: 0, masks: Vec::new(), words };
     reader.masks = reader.read_masks(masks);
     let pods = reader.read(of(table::PODS), |reader, _, words| reader.pod(words));
     let rings = of(table::RINGS);
@@ -150,9 +150,10 @@ pub(crate) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, Read
     })
 }
 
-struct Reader {
+struct Reader<'a> {
     torn: u32,
     masks: Vec<Option<CpuSet>>,
+    words: Words<'a>,
 }
 
 /// Words of the longest record, that of a ring.
@@ -162,7 +163,7 @@ const ROUNDS: u32 = 8;
 /// How long whoever changes one gets to go on. Who was stopped there is not waited for.
 const REST: Duration = Duration::from_micros(100);
 
-impl Reader {
+impl Reader<'_> {
     /// All records of a table that are in use and make sense.
     fn read<T>(
         &mut self,
@@ -183,19 +184,16 @@ impl Reader {
 
     /// By their places, since they are named by them.
     fn read_masks(&mut self, from: Table<'_>) -> Vec<Option<CpuSet>> {
-        let mut words = [0; 3 + MASK_WORDS];
-        let read = |place| match from.copy(place, &mut words) {
-            Copied::Whole => {
-                let len = usize::try_from(words[2]).unwrap_or(MASK_WORDS).min(MASK_WORDS);
-                Some(CpuSet::from_words(words[3..3 + len].to_vec()))
-            }
-            Copied::Free | Copied::Torn => None,
-        };
-        (0..from.len()).map(read).collect()
+        (0..from.len()).map(|place| read_mask(from, place)).collect()
     }
 
     fn mask(&self, place: u64) -> Option<CpuSet> {
-        self.masks.get(usize::try_from(place).ok()?)?.clone()
+        let place = usize::try_from(place).ok().filter(|_| place != NONE)?;
+        match self.masks.get(place) {
+            Some(Some(cpus)) => Some(cpus.clone()),
+            // It may have come since they were read, with the pool or the queue that names it.
+            _ => read_mask(self.words.tables().ok()?[table::MASKS], place),
+        }
     }
 
     /// When a way into a pool goes, its counters are added to its queue's. So that they are neither
@@ -297,6 +295,17 @@ impl Reader {
     }
 }
 
+fn read_mask(from: Table<'_>, place: usize) -> Option<CpuSet> {
+    let mut words = [0; 3 + MASK_WORDS];
+    match from.copy(place, &mut words) {
+        Copied::Whole => {
+            let len = usize::try_from(words[2]).unwrap_or(MASK_WORDS).min(MASK_WORDS);
+            Some(CpuSet::from_words(words[3..3 + len].to_vec()))
+        }
+        Copied::Free | Copied::Torn => None,
+    }
+}
+
 /// A number that is a `u32`, or nothing.
 fn small(word: u64) -> Option<u32> {
     u32::try_from(word).ok()
@@ -371,4 +380,18 @@ fn link(words: &PwqWords) -> Link {
 fn node(words: &NodeWords) -> Option<Node> {
     let (nr, max, nr_waiting) = (words.nr, words.max, words.nr_waiting);
     Some(Node { queue: small(words.queue)?, node: small(words.node), nr, max, nr_waiting })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::mapping::whole;
+
+    #[test]
+    fn cpus_that_came_after_the_sets_were_read_are_found() {
+        let mapping = whole();
+        let reader = Reader { torn: 0, masks: Vec::new(), words: Words(&mapping) };
+        assert!(reader.mask(1).is_some());
+        assert_eq!((reader.mask(3), reader.mask(NONE)), (None, None));
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Map {
     masks: Slots<MaskRecord>,
     /// Those of now.
     known_pods: PlainMutex<Vec<Slot<PodRecord>>>,
-    /// Sets of CPUs that have a record, which they keep.
+    /// Sets of CPUs that have a record, which they keep; and of those that have none, some.
     known_masks: PlainMutex<Vec<(CpuSet, Slot<MaskRecord>)>>,
 }
 
@@ -155,8 +155,31 @@ impl Map {
                 place.store(*word, Ordering::Relaxed);
             }
         });
-        let Some(index) = slot.index() else { return NONE };
-        known.push((cpus.clone(), slot));
-        index.into()
+        let index = slot.index();
+        // One without a place is known, too, and counted as such once.
+        if index.is_some() || known.len() < 2 * TABLES[table::MASKS].2 {
+            known.push((cpus.clone(), slot));
+        }
+        index.map_or(NONE, u64::from)
+    }
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_cpus_for_which_there_is_no_room_are_counted() {
+        let map = Map::make().unwrap();
+        let capacity = TABLES[table::MASKS].2 as u64;
+        let set = |number: u64| CpuSet::from_words(vec![number + 1]);
+        for number in 0..capacity {
+            assert_eq!(map.mask(&set(number)), number);
+        }
+        for _ in 0..3 {
+            assert_eq!(map.mask(&set(capacity)), NONE);
+        }
+        assert_eq!(map.mask(&set(0)), 0);
+        assert_eq!(map.masks.nr_missed(), 1);
     }
 }

@@ -69,6 +69,12 @@ impl<T: Record> Slots<T> {
         Slot { index: index as u32, table: self }
     }
 
+    /// Things that there was no room for.
+    #[cfg(test)]
+    pub(super) fn nr_missed(&self) -> u64 {
+        self.header.missed.load(Ordering::Relaxed)
+    }
+
     fn give_back(&self, index: u32) {
         // A child has no part in its parent's mapping, and some other thread may have held the
         // lock.
