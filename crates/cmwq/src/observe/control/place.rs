@@ -81,8 +81,12 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
     // Taken away first and looked at again then: somebody may have replaced it by one that is used.
     let aside = path.with_extension(format!("stale-{}", std::process::id()));
-    match fs::rename(path, &aside) {
+    match socket::rename_anew(path, &aside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let why = format!("{}, to which it would be taken aside, is there", aside.display());
+            return Err(in_use(&why));
+        }
         outcome => outcome?,
     }
     let is_used = socket::is_listened_to(&aside).unwrap_or(true);
@@ -93,3 +97,6 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     fs::remove_file(&aside)?;
     if is_used { Err(in_use("another process listens there")) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

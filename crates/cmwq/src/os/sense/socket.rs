@@ -3,8 +3,8 @@
 //!
 //! *Owns* nothing beyond each call.
 
-use std::ffi::CStr;
-use std::fs::File;
+use std::ffi::{CStr, CString};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -89,6 +89,37 @@ pub(crate) fn is_listened_to(path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Renames a file, to a name that nothing has.
+///
+/// # Errors
+/// `AlreadyExists`, and those of the system.
+pub(crate) fn rename_anew(from: &Path, to: &Path) -> io::Result<()> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
+    let (from_name, to_name) = (name(from)?, name(to)?);
+    // SAFETY: two strings, and numbers.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            libc::AT_FDCWD,
+            from_name.as_ptr(),
+            libc::AT_FDCWD,
+            to_name.as_ptr(),
+            libc::RENAME_NOREPLACE,
+        )
+    };
+    if rc == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // Not every file system can do that, nor an old kernel.
+        Some(libc::EINVAL | libc::ENOSYS) if fs::symlink_metadata(to).is_err() => {
+            fs::rename(from, to)
+        }
+        _ => Err(error),
     }
 }
 
