@@ -91,6 +91,8 @@ impl Live {
         // Names of threads and queues come by themselves.
         self.session.begin(kinds)?;
         begun::hand_on(self.pid, begin, subject, take)?;
+        // Said once.
+        let mut has_lapsed = false;
         let mut rounds = 0_u32;
         loop {
             rounds += 1;
@@ -102,7 +104,8 @@ impl Live {
                 self.session.stop();
             }
             let round = self.session.round(|ring, words| merge.push(ring, words))?;
-            if round.has_lapsed {
+            if round.has_lapsed && !has_lapsed {
+                has_lapsed = true;
                 message::say(
                     "this came too late to keep tracing on (stopped, or without a CPU for 3 s); \
                      what happened meanwhile is \

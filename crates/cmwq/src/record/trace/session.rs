@@ -193,16 +193,11 @@ impl Session {
         has_lapsed
     }
 
-    /// Ticks that a lease lasts.
+    /// Ticks that a lease lasts. By what the counter does now: what it was when the process began
+    /// may be no number of these ticks, since some machines begin to count anew when they wake up.
     fn measure_lease(&self) -> u64 {
-        let control = self.control();
-        let base = Tick {
-            ticks: control.base_ticks.load(Ordering::Relaxed),
-            ns: control.base_ns.load(Ordering::Relaxed),
-        };
-        if self.now().ns.saturating_sub(base.ns) < BASELINE_NS {
-            thread::sleep(Duration::from_nanos(BASELINE_NS));
-        }
+        let base = self.now();
+        thread::sleep(Duration::from_nanos(BASELINE_NS));
         let now = self.now();
         let (ticks, ns) = (now.ticks.saturating_sub(base.ticks), now.ns.saturating_sub(base.ns));
         let lease = u128::from(ticks) * LEASE.as_nanos() / u128::from(ns.max(1));
@@ -329,5 +324,45 @@ fn dropped(reader: &Reader<RingMap>) -> u64 {
 impl Drop for Session {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+    use crate::record::trace::layout::RING_EVENTS;
+
+    /// A file as a process makes it, without rings.
+    fn file() -> File {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: a string that ends with a null.
+        let fd = unsafe { libc::memfd_create(c"test".as_ptr(), flags) };
+        assert!(fd >= 0);
+        // SAFETY: just made, and nobody else's.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(PAGE as u64).unwrap();
+        // SAFETY: takes numbers.
+        assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) }, 0);
+        file
+    }
+
+    #[test]
+    fn a_counter_that_has_begun_anew_ends_no_lease() {
+        let file = file();
+        let map = Map::new(file.as_fd(), 0, PAGE).unwrap();
+        let (control, source) = (map.control(), Source::choose());
+        control.page.store(PAGE as u32, Ordering::Relaxed);
+        control.ring_events.store(RING_EVENTS, Ordering::Relaxed);
+        control.clock.store(source as u32, Ordering::Relaxed);
+        // As before the machine slept.
+        control.base_ticks.store(source.now() + (1 << 62), Ordering::Relaxed);
+        control.base_ns.store(1, Ordering::Relaxed);
+        control.magic.store(MAGIC, Ordering::Relaxed);
+        let mut session = Session::open(file.into()).unwrap();
+        session.begin(event::ALL).unwrap();
+        let left = control.lease.load(Ordering::Relaxed).wrapping_sub(source.now());
+        assert!(left > 0 && left <= MAX_LEASE, "{left}");
     }
 }
