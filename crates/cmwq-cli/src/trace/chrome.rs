@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::mem;
 
 use cmwq::trace::{ANY_CPU, Kind};
 use serde::Serialize;
@@ -39,6 +40,15 @@ pub(super) struct Chrome<W> {
     placed: HashMap<(u32, u64), Placed>,
     waiting: HashMap<u32, Counter>,
     runners: HashMap<u32, Counter>,
+    /// Those that are not what was written last. There may be many, which do not change.
+    changed: Vec<Number>,
+}
+
+/// Which counter: of a queue, or of a pool.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Waiting(u32),
+    Runners(u32),
 }
 
 /// The lanes of a run, and what its queue was called when it began.
@@ -57,6 +67,28 @@ struct Counter {
     label: String,
     value: i64,
     written: Option<(u64, i64)>,
+    is_listed: bool,
+}
+
+impl Counter {
+    fn add(&mut self, change: i64, number: Number, changed: &mut Vec<Number>) {
+        self.value += change;
+        if !mem::replace(&mut self.is_listed, true) {
+            changed.push(number);
+        }
+    }
+
+    /// Whether it is to be written now.
+    fn is_due(&self, now: u64, is_end: bool) -> bool {
+        match self.written {
+            None => self.value != 0,
+            Some((at, value)) => value != self.value && (is_end || now >= at + COUNTER_NS),
+        }
+    }
+
+    fn is_as_written(&self) -> bool {
+        self.value == self.written.map_or(0, |(_, value)| value)
+    }
 }
 
 #[derive(Serialize)]
@@ -154,6 +186,7 @@ impl<W: Write> Chrome<W> {
             placed: HashMap::new(),
             waiting: HashMap::new(),
             runners: HashMap::new(),
+            changed: Vec::new(),
         }
     }
 
@@ -228,7 +261,7 @@ impl<W: Write> Chrome<W> {
         self.count_runner(run, 1);
         let waits = self.waiting.get_mut(&run.wq).filter(|_| run.queued.is_some());
         if let Some(counter) = waits {
-            counter.value -= 1;
+            counter.add(-1, Number::Waiting(run.wq), &mut self.changed);
         }
         Ok(())
     }
@@ -311,22 +344,26 @@ impl<W: Write> Chrome<W> {
             },
             ..Counter::default()
         });
-        counter.value += change;
+        counter.add(change, Number::Runners(run.pool), &mut self.changed);
     }
 
     /// Writes counters that have changed, if it is time to.
     fn write_counters(&mut self, now: u64, is_end: bool) -> io::Result<()> {
         let mut lines = Vec::new();
-        for counter in self.waiting.values_mut().chain(self.runners.values_mut()) {
-            let is_due = match counter.written {
-                None => counter.value != 0,
-                Some((at, value)) => value != counter.value && (is_end || now >= at + COUNTER_NS),
+        let (waiting, runners) = (&mut self.waiting, &mut self.runners);
+        self.changed.retain(|number| {
+            let counter = match number {
+                Number::Waiting(wq) => waiting.get_mut(wq),
+                Number::Runners(pool) => runners.get_mut(pool),
             };
-            if is_due {
+            let Some(counter) = counter else { return false };
+            if counter.is_due(now, is_end) {
                 counter.written = Some((now, counter.value));
                 lines.push((counter.label.clone(), counter.value));
             }
-        }
+            counter.is_listed = !counter.is_as_written();
+            counter.is_listed
+        });
         for (label, value) in lines {
             self.name((COUNTERS, 0), || "counters".to_owned())?;
             let args = HashMap::from([("value", value)]);
@@ -358,7 +395,7 @@ impl<W: Write> Chrome<W> {
         if counter.label.is_empty() {
             counter.label = format!("waiting in {queue}");
         }
-        counter.value += 1;
+        counter.add(1, Number::Waiting(event.event.wq), &mut self.changed);
         let track = (subject.pid, u64::from(event.thread.tid));
         let function = subject.symbols.name(event.event.func);
         let line = Line {
