@@ -14,7 +14,8 @@
 //!   has the argument, event by event.
 //! - *(coming)* where work waits that a CPU could run, a worker is on the way: an idle worker that
 //!   was woken, a worker in `Phase::Prep`, or a worker or guest between two items; or there is none
-//!   to come, and the event returned [`Kick::NeedFirst`]; or creation has failed, as above.
+//!   to come, and the event returned [`Kick::NeedFirst`]; or creation has failed or was refused, as
+//!   above.
 //! - *(queued)* see [`crate::word`].
 //! - *(cursor)* see `rescue`.
 //!
@@ -106,7 +107,8 @@ pub enum Kick {
     /// Watch this pool, so that a worker that blocks is noticed: work waits, and as many workers
     /// run as may; or another pod could use the CPU.
     Watch,
-    /// The pool has no worker at all: create its first.
+    /// Create a worker: the pool has none at all, or was [refused](PoolState::create_refused) one
+    /// that it needs now.
     NeedFirst,
     /// This idle worker.
     Wake(WorkerId),

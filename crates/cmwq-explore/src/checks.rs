@@ -14,7 +14,25 @@ pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
         }
     }
     check_woken(world, pools);
+    check_creation(world, pools);
     check_lists(world, pools);
+}
+
+/// Where *(standby)* or *(coming)* does not hold since a creation has failed or was refused, or
+/// since there is no worker at all, somebody knows: he is about to create one, or will try again at
+/// a time, or, for a standby that was refused, when work needs one.
+fn check_creation(world: &World<'_>, pools: &[PoolValue]) {
+    for (n, (pool, value)) in world.pools.iter().zip(pools).enumerate() {
+        let mut todos = world.threads.iter().flatten().flat_map(|thread| &thread.todo);
+        let is_to_come = pool.retry || todos.any(|todo| todo.creates_for() == Some(n as u8));
+        let is_awaited = pool.core.need_more_worker() && !pool.core.is_one_on_the_way();
+        assert!(is_to_come || !is_awaited, "(coming): work waits, and nobody creates a worker");
+        let works = |worker: &WorkerValue| worker.phase == 2 && !worker.guest;
+        let stands_by = |worker: &WorkerValue| worker.phase < 2 && !worker.die && !worker.guest;
+        let is_alone = value.workers.iter().any(works) && !value.workers.iter().any(stands_by);
+        let is_known = is_to_come || value.is_retried_on_need;
+        assert!(is_known || !is_alone, "(standby): some work alone, and nobody tries again");
+    }
 }
 
 /// Who the core believes was woken is awake: nobody has lost what said so. *(coming)* rests on it.

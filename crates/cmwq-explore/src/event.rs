@@ -16,6 +16,8 @@ pub(crate) enum What {
     Step,
     /// A thread cannot be had.
     CreationFails,
+    /// The process has as many workers as it may.
+    CreationRefused,
     /// A worker that is blocked is reported.
     Blocked,
     /// A worker that runs is reported blocked.
@@ -52,9 +54,10 @@ pub(crate) enum What {
     Starves,
 }
 
-const ALL: [What; 19] = [
+const ALL: [What; 20] = [
     What::Step,
     What::CreationFails,
+    What::CreationRefused,
     What::Blocked,
     What::FalselyBlocked,
     What::Resumed,
@@ -113,6 +116,7 @@ impl World<'_> {
             | What::LateReports
             | What::Hog
             | What::CreationFails
+            | What::CreationRefused
             | What::Tick
             | What::Starves => self.catch_up_to_first(),
             _ => self.catch_up(),
@@ -120,6 +124,7 @@ impl World<'_> {
         let progress = match event.what() {
             What::Step => self.step(n),
             What::CreationFails => self.creation_fails(n),
+            What::CreationRefused => self.creation_refused(n),
             What::Blocked => self.report_blocked(n),
             What::FalselyBlocked => {
                 let Some(left) = self.left.false_reports.checked_sub(1) else {
@@ -178,6 +183,9 @@ impl World<'_> {
             if self.is_creating(tid) && (self.left.failed_creations > 0 || self.left.outage) {
                 let fairness = if self.left.outage { Fairness::Fair } else { Fairness::Optional };
                 out.push((Event::new(What::CreationFails, tid), fairness));
+            }
+            if self.is_creating(tid) && self.left.refusals > 0 {
+                out.push((Event::new(What::CreationRefused, tid), Fairness::Optional));
             }
             let Who::Worker(home, _) = thread.who else { continue };
             if thread.run.is_some() || thread.is_between() {

@@ -45,6 +45,7 @@ fn describe(world: &World<'_>, event: Event) -> String {
     match event.what() {
         What::Step => format!("{}: {}", name_of(world, n), intends(world, n)),
         What::CreationFails => format!("{}: the thread cannot be had", name_of(world, n)),
+        What::CreationRefused => format!("{}: there are workers enough", name_of(world, n)),
         What::Blocked => format!("{} is reported blocked", name_of(world, n)),
         What::FalselyBlocked => format!("{} is reported blocked, and runs", name_of(world, n)),
         What::Resumed => format!("{} is reported back", name_of(world, n)),
@@ -112,6 +113,8 @@ fn pool_line(world: &World<'_>, (n, pool): (usize, &PoolValue)) -> String {
         (driver.mayday, ", mayday"),
         (driver.inbox.is_saturated(), ", saturated"),
         (pool.manager.is_some(), ", managed"),
+        (driver.retry, ", to retry"),
+        (pool.is_retried_on_need, ", to ask for a worker"),
     ];
     let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
     let of = |addrs: &mut dyn Iterator<Item = usize>| -> String {

@@ -158,6 +158,8 @@ pub struct Faults {
     pub hogs: u8,
     /// A thread cannot be had.
     pub failed_creations: u8,
+    /// The process has as many workers as it may, when a pool that has one creates another.
+    pub refusals: u8,
     /// A surplus worker's time is up.
     pub culls: u8,
     /// Threads cannot be had at all: only rescuers help.

@@ -12,7 +12,7 @@ use cmwq_core::value::{Listed, PoolValue, PwqValue, WorkerValue};
 use cmwq_core::{PwqRef, Pwqs};
 
 use crate::ledger::Ticket;
-use crate::scope::Scope;
+use crate::scope::{Faults, Scope};
 use crate::world::{At, Micro, Named, Thread, Tid, Todo, Who, World};
 
 /// The bytes of a value.
@@ -44,15 +44,27 @@ impl Value {
         }
         self.ledger(world);
         self.op(world.service_has_left);
-        let left = world.left;
-        self.bytes.extend([
-            left.false_reports,
-            left.spurious_wakes,
-            left.hogs,
-            left.failed_creations,
-            left.culls,
-        ]);
+        self.left(world.left);
         &self.bytes
+    }
+
+    /// What may still go wrong. All fields are named, so that a new one is not forgotten.
+    fn left(&mut self, left: Faults) {
+        let Faults {
+            false_reports,
+            spurious_wakes,
+            beliefs,
+            starvations,
+            hogs,
+            failed_creations,
+            refusals,
+            culls,
+            outage: _,
+            stray_reports: _,
+            lending: _,
+        } = left;
+        self.bytes.extend([false_reports, spurious_wakes, beliefs, starvations, hogs]);
+        self.bytes.extend([failed_creations, refusals, culls]);
     }
 
     fn put(&mut self, number: u64) {
@@ -91,23 +103,53 @@ impl Value {
 
     // ---- pools
 
-    fn pool(&mut self, world: &World<'_>, n: usize, value: &PoolValue, pools: &[PoolValue]) {
+    /// What the pool decides by, beside its workers, items and pwqs. All fields are named, so that
+    /// a new one is not forgotten.
+    fn pool_flags(&mut self, world: &World<'_>, n: usize, value: &PoolValue) {
+        let PoolValue {
+            concurrency,
+            nr_running: _,
+            manager,
+            no_create_before,
+            is_retried_on_need,
+            is_closed,
+            is_closed_for_ever,
+            short_wakes,
+            first_waits,
+            soon_waits,
+            is_called,
+            ticks_awaiting,
+            idle: _,
+            workers: _,
+            worklist: _,
+            arrived: _,
+            out: _,
+            calm_claims: _,
+            pwqs: _,
+        } = *value;
         let pool = &world.pools[n];
         let flags = [
             pool.is_watched,
             pool.mayday,
             pool.retry,
-            value.is_closed,
-            value.is_closed_for_ever,
-            value.no_create_before != 0,
-            pool.now < value.no_create_before,
-            value.manager.is_some(),
+            is_closed,
+            is_closed_for_ever,
+            no_create_before != 0,
+            pool.now < no_create_before,
+            is_retried_on_need,
+            manager.is_some(),
+            is_called,
         ];
         for flag in flags {
             self.op(flag);
         }
-        self.bytes.extend(value.concurrency.to_le_bytes());
-        self.bytes.extend([value.first_waits, value.soon_waits]);
+        self.bytes.extend(concurrency.to_le_bytes());
+        self.bytes.extend([short_wakes, first_waits, soon_waits, ticks_awaiting]);
+    }
+
+    fn pool(&mut self, world: &World<'_>, n: usize, value: &PoolValue, pools: &[PoolValue]) {
+        let pool = &world.pools[n];
+        self.pool_flags(world, n, value);
         self.listed(world, &value.worklist);
         if pool.has_inbox {
             self.transit(world, n, value);
@@ -257,6 +299,7 @@ impl Value {
         let micro = thread.exec.micro;
         let (kind, link, bits) = match micro {
             Micro::Start => (0, None, 0),
+            Micro::Expired => (0x41, None, 0),
             Micro::Claimed(link) => (1, Some(link), 0),
             Micro::Checked(link) => (2, Some(link), 0),
             Micro::AtHome(link, bits) => (3, Some(link), bits),
@@ -301,6 +344,8 @@ impl Value {
             Todo::Retired(queue) => self.bytes.extend([6, queue]),
             Todo::CloseIfUnused(pool) => self.bytes.extend([7, pool]),
             Todo::Dismiss(pool) => self.bytes.extend([8, pool]),
+            Todo::Yield(pool) => self.bytes.extend([9, pool]),
+            Todo::Call(pool) => self.bytes.extend([10, pool]),
         }
     }
 

@@ -11,7 +11,7 @@ use cmwq_sim::{run_seed, simulate_without};
 const SEEDS: u64 = 500;
 
 /// What no random run has shown in 1,000 seeds, and why. The search notices all of them.
-const ONLY_SEARCHED: [Rule; 14] = [
+const ONLY_SEARCHED: [Rule; 16] = [
     // The next look at the worker puts right what they prevent, before anybody complains.
     Rule::ReportsNameTheirRun,
     Rule::AskingIsRunning,
@@ -20,6 +20,8 @@ const ONLY_SEARCHED: [Rule; 14] = [
     Rule::LendersLeaveAStandby,
     // Nobody but a manager creates a worker just when an item comes by the inbox and one is idle.
     Rule::OneIsWoken,
+    // Who forgets a need is reminded when the next item is queued, mostly.
+    Rule::RefusalsAreRemembered,
     // Nobody takes back an inactive item for which somebody waits.
     Rule::BarriersOutliveTheirItem,
     // Between finding a pwq and queueing there nothing happens here, so none is retired.
@@ -33,6 +35,8 @@ const ONLY_SEARCHED: [Rule; 14] = [
     // No run shuts all queues down.
     Rule::ShutQueuesRefuseTimers,
     Rule::ArmingAsksWithTheLock,
+    // What expires is let in and queued at once there.
+    Rule::DestroyedRefuses,
     // It has a sabotage of its own there.
     Rule::RunsLeftBehindAreFound,
     // All pwqs of a queue are read in one event there.

@@ -133,6 +133,10 @@ pub struct Faults {
     pub create_outage: Option<(Nanos, Nanos)>,
     /// The system has no more threads for workers than so many: creations beyond fail.
     pub max_threads: Option<u32>,
+    /// The process may have no more workers than so many until that time, as by
+    /// [`Config::max_workers`]. Items that wait for each other would wait for ever if that did not
+    /// end.
+    pub limit: Option<(u32, Nanos)>,
     /// CPUs that are slower than the others.
     pub slow_cpus: u32,
     /// How slow those are: their time per nominal time, in hundredths.
@@ -155,7 +159,10 @@ impl Faults {
     /// Whether threads can always be had.
     #[must_use]
     pub const fn creation_is_sure(&self) -> bool {
-        self.create_fails == 0 && self.create_outage.is_none() && self.max_threads.is_none()
+        self.create_fails == 0
+            && self.create_outage.is_none()
+            && self.max_threads.is_none()
+            && self.limit.is_none()
     }
 }
 

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use cmwq_core::consts;
 use cmwq_core::place::QueueKind;
 
+use crate::Nanos;
 use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, TickRole};
 use crate::parse_error::ParseError;
 use crate::plan::Plan;
@@ -55,11 +56,13 @@ pub enum Fault {
     Costs = 1 << 9,
     /// CPUs that leave and come back.
     Hotplug = 1 << 10,
+    /// A time in which the process may have few workers.
+    Limit = 1 << 11,
 }
 
 impl Fault {
     /// All faults with their names and what they are.
-    pub const ALL: [(Self, &'static str, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str, &'static str); 12] = [
         (Self::Late, "late", "reports of blocking come late"),
         (Self::Lost, "lost", "reports of blocking never come"),
         (Self::Spurious, "spurious", "blocking is reported that did not happen"),
@@ -71,6 +74,7 @@ impl Fault {
         (Self::Flushers, "flushers", "flushers are slow to continue"),
         (Self::Costs, "costs", "switches and creations take time; threads have time slices"),
         (Self::Hotplug, "hotplug", "CPUs leave and come back"),
+        (Self::Limit, "limit", "for a while there may be few workers"),
     ];
 }
 
@@ -307,6 +311,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     let pod_cpus = if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 };
     let node_pods = rng.between(1, 3) as u32;
     // What was added later draws from a stream of its own: seeds keep what else they stand for.
+    let limit = draw_limit(&mut root.fork(12), cpus, options.faults);
     let mut later = root.fork(4);
     let shape = draw_shape(&mut later, options);
     let shape = shape.unwrap_or(Shape::Pods { cpus, pod_cpus, node_pods });
@@ -335,7 +340,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         has_long_items,
         callers_wait,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), ..Detect::default() },
-        faults: draw_rates(rng, faults),
+        faults: Faults { limit, ..draw_rates(rng, faults) },
         idle_timeout: rng.magnitude(MS, 1_000 * MS),
         create_cooldown: rng.magnitude(100 * US, 20 * MS),
         max_workers: None,
@@ -346,8 +351,9 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
 
 /// Each allowed fault is used by every third seed or so.
 fn draw_faults(rng: &mut Rng, allowed: FaultSet) -> FaultSet {
-    // Hotplug is drawn elsewhere.
-    let all = Fault::ALL.iter().map(|(fault, ..)| *fault).filter(|f| *f != Fault::Hotplug);
+    // These are drawn elsewhere.
+    let others = [Fault::Hotplug, Fault::Limit];
+    let all = Fault::ALL.iter().map(|(fault, ..)| *fault).filter(|f| !others.contains(f));
     let drawn: Vec<_> = all.filter(|_| rng.chance(350_000)).collect();
     drawn.into_iter().filter(|&fault| allowed.has(fault)).fold(FaultSet::NONE, FaultSet::with)
 }
@@ -413,12 +419,20 @@ fn draw_rates(rng: &mut Rng, faults: FaultSet) -> Faults {
         create_fails,
         create_outage: faults.has(Fault::Outage).then_some((outage_from, outage_to)),
         max_threads: None,
+        limit: None,
         slow_cpus,
         slowness: rng.between(110, 1_000),
         foreign_cpus,
         foreign: (rng.magnitude(20 * US, 5 * MS), rng.magnitude(20 * US, 5 * MS)),
         slow_flushers: if faults.has(Fault::Flushers) { rng.magnitude(US, 10 * MS) } else { 0 },
     }
+}
+
+/// Mostly fewer workers than random items would have.
+fn draw_limit(rng: &mut Rng, cpus: u32, allowed: FaultSet) -> Option<(u32, Nanos)> {
+    let (is_wanted, most) = (rng.chance(300_000), 4 * u64::from(cpus));
+    let limit = (rng.magnitude(1, most) as u32, rng.magnitude(5 * MS, 500 * MS));
+    (is_wanted && allowed.has(Fault::Limit)).then_some(limit)
 }
 
 /// Where there are rescuers, an outage is sometimes so long that it takes them.

@@ -9,7 +9,8 @@ use crate::policy;
 pub enum Creator {
     /// The pool's manager.
     Manager(WorkerId),
-    /// Somebody outside, because work waits and the pool has nobody to come for it.
+    /// Somebody outside, because work waits and the pool has nobody to come for it:
+    /// [`Kick::NeedFirst`](super::Kick::NeedFirst).
     First,
     /// Somebody who does it ahead of need: one worker can be lent, or come for the first item, and
     /// one stays.

@@ -56,6 +56,8 @@ impl PoolState {
     pub fn worker_new(&mut self) -> WorkerId {
         self.nr_workers += 1;
         self.changed = true;
+        // Its end says whether another one is needed.
+        self.is_retried_on_need = false;
         let mut worker = Worker::new(false);
         worker.batch = self.config.batches.map(|_| Batch::new());
         WorkerId(self.workers.insert(worker))
@@ -119,12 +121,20 @@ impl PoolState {
     /// waits: a pool whose workers are all busy needs a standby before the last of them blocks,
     /// since no event asks for one then. But not before work waits if it was
     /// [refused](Self::create_refused).
-    pub fn retry(&self, now: Nanos) -> Retry {
+    ///
+    /// Where a worker stands by when the pause is over, the failure is forgotten: the pool is as
+    /// one in which no creation has failed.
+    pub fn retry(&mut self, now: Nanos) -> Retry {
         match self.create_retry_at() {
-            _ if self.is_retried_on_need => Retry::Nothing,
+            None => Retry::Nothing,
             Some(at) if at > now => Retry::At(at),
-            Some(_) if self.nr_idle == 0 => Retry::Create,
-            Some(_) | None => Retry::Nothing,
+            Some(_) if self.nr_idle > 0 => {
+                self.no_create_before = 0;
+                self.is_retried_on_need = false;
+                Retry::Nothing
+            }
+            Some(_) if self.is_retried_on_need && !self.need_to_create_worker() => Retry::Nothing,
+            Some(_) => Retry::Create,
         }
     }
 

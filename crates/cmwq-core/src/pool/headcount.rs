@@ -9,7 +9,7 @@
 //! without any worker, and nothing is to be done here: else what waits there would wait for as long
 //! as those threads sleep. A process of `n` pools has at most `n` workers more than the limit.
 
-use super::PoolState;
+use super::{PoolState, Rule};
 use crate::ids::{Nanos, WorkerId};
 
 /// When a pool that was refused a worker, or for which another one has let a worker go, asks again.
@@ -46,17 +46,24 @@ impl PoolState {
 
     /// The registered worker `id` may not be created now, because the process has as many as it
     /// may. As [`create_failed`](Self::create_failed), but the next attempt comes sooner if work
-    /// waits. Else it comes when work does: workers that wait for long, and there may be as many
-    /// as there can be, keep nobody awake.
+    /// waits. Else it comes when work does, by [`Kick::NeedFirst`](super::Kick::NeedFirst): workers
+    /// that wait for long, and there may be as many as there can be, keep nobody awake.
     pub fn create_refused(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {
         self.create_failed(id, manager, now);
         self.retry_soon(now);
         self.is_retried_on_need = !self.need_to_create_worker();
     }
 
-    /// Work waits, and nobody is idle: whether a creation that was refused is to be tried again.
+    /// Whether a creation that was refused is to be tried again now. True until somebody begins
+    /// one, however often it is asked: who asks may have no use for the answer, or be too late with
+    /// it.
     pub(super) fn is_refused_one_needed(&mut self) -> bool {
-        core::mem::take(&mut self.is_retried_on_need) && self.manager.is_none()
+        let is_retried = self.is_retried_on_need && self.manager.is_none();
+        if !self.keeps(Rule::RefusalsAreRemembered) {
+            self.is_retried_on_need = false;
+            return is_retried;
+        }
+        is_retried && self.need_to_create_worker()
     }
 
     /// A creation has failed, and another pool lets a worker go: its thread can be had soon.

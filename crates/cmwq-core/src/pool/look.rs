@@ -9,7 +9,7 @@
 
 use core::borrow::BorrowMut;
 
-use super::{Kick, PoolState};
+use super::{Kick, PoolState, Rule};
 use crate::ids::{WorkerId, WqKey};
 use crate::work::WorkFn;
 
@@ -66,7 +66,7 @@ impl Finding {
 
 impl PoolState {
     /// Reports what a look has found, in whatever order, and fills in the answers. Returns which
-    /// worker to wake for all of them, to be passed on to
+    /// worker to wake for all of them, or that one is to be created, to be passed on to
     /// [`replace_blocked`](Self::replace_blocked); `None`: nobody has left a CPU.
     ///
     /// `me`: an idle worker that looked itself. It asks for work right afterwards, so it is not
@@ -84,17 +84,23 @@ impl PoolState {
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
             let kick = self.report_one(finding);
             let is_own = me.is_some_and(|me| kick == Kick::Wake(me));
-            // The pool marks whom it wakes, so only the first can be a wake-up. It is watched,
-            // since it was looked at.
-            if let Kick::Wake(_) = kick
-                && !is_own
-            {
-                wake = Some(kick);
+            if self.has_use(kick) && !is_own {
+                wake = Some(wake.unwrap_or(Kick::None).or(kick));
             } else if finding.is_news && me.is_none() {
                 wake = wake.or(Some(Kick::None));
             }
         }
         wake
+    }
+
+    /// Whether a look has to pass on what a report demands. The pool is watched, since it was
+    /// looked at.
+    fn has_use(&self, kick: Kick) -> bool {
+        match kick {
+            Kick::None | Kick::Watch => false,
+            Kick::NeedFirst => self.keeps(Rule::LooksTellOfNeed),
+            Kick::Wake(_) => true,
+        }
     }
 
     fn report_one(&mut self, finding: &mut Finding) -> Kick {

@@ -47,6 +47,8 @@ pub enum Rule {
     UnplugActivates,
     /// A retired pwq takes nothing new.
     RetiredRefuses,
+    /// Who was let in, and finds that the queue has been destroyed meanwhile, is refused.
+    DestroyedRefuses,
     /// A retired pwq tells when it has drained.
     RetiredTells,
     /// A pwq tells when the flushed colour has gone.
@@ -73,6 +75,10 @@ pub enum Rule {
     ClosedKeepsStandby,
     /// After a failed creation workers go on without a standby.
     FailureIsBorne,
+    /// A pool that was refused a worker asks for one as long as it needs one.
+    RefusalsAreRemembered,
+    /// A look at workers passes on that their pool needs one that it was refused.
+    LooksTellOfNeed,
     /// Items that a worker has taken along and not begun come back when the counts are read.
     BatchesComeBack,
     /// In a pool that makes batches an item is queued behind all that wait, also behind those that
@@ -122,6 +128,7 @@ impl Rule {
         Self::PluggedStartsNothing,
         Self::UnplugActivates,
         Self::RetiredRefuses,
+        Self::DestroyedRefuses,
         Self::RetiredTells,
         Self::FlushedTells,
         Self::ConcurrencyKicks,
@@ -135,6 +142,8 @@ impl Rule {
         Self::CalledOnce,
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
+        Self::RefusalsAreRemembered,
+        Self::LooksTellOfNeed,
         Self::BatchesComeBack,
         Self::QueuesBehindOthers,
         Self::WaitersStandForProcesses,

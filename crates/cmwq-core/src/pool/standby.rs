@@ -21,8 +21,10 @@
 //! - `dismiss_one`, in a closed pool, spares the last idle worker while another worker works or is
 //!   in `Prep`. So a queue may come back before the workers at work have looked.
 //! - `create_failed` removes a worker in `Prep` and records the failure; the driver retries at
-//!   `create_retry_at` if no worker is idle, whether work waits or not. A manager returns to
-//!   `recheck`.
+//!   `create_retry_at` if no worker is idle, whether work waits or not. `create_refused` does the
+//!   same, but if no work waits the driver retries when it does: `kick` says so then, each time,
+//!   until a creation has begun. A manager returns to `recheck`.
+//! - `retry` forgets a failure only if a worker is idle.
 //! - `next` returns `Exit` only to a dismissed worker, which is counted as dying; nothing relies on
 //!   it.
 //!
@@ -67,11 +69,17 @@ impl PoolState {
     /// acted upon.
     #[must_use]
     pub fn somebody_comes(&self) -> bool {
-        if !self.need_more_worker() || self.none_to_come() || self.nr_coming() > 0 {
-            return true;
-        }
+        let is_excused = self.none_to_come() || self.no_create_before != 0;
+        !self.need_more_worker() || is_excused || self.is_one_on_the_way()
+    }
+
+    /// Whether a worker will look what to do, whatever happens. Where work waits that a CPU could
+    /// run, and none will, the driver is to create one, now or at the time of a retry: whether it
+    /// knows is for its own checks.
+    #[must_use]
+    pub fn is_one_on_the_way(&self) -> bool {
         let comes = |w: &Worker| (w.phase == Phase::Idle && w.woken) || w.is_about_to_look();
-        self.no_create_before != 0 || self.workers.iter().any(|(_, w)| comes(w))
+        self.nr_coming() > 0 || self.workers.iter().any(|(_, w)| comes(w))
     }
 
     pub(super) fn check_standby(&self) {

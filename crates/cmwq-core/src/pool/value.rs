@@ -27,6 +27,8 @@ pub struct PoolValue {
     pub manager: Option<WorkerId>,
     /// No creation before this time; 0 if the last creation did not fail.
     pub no_create_before: Nanos,
+    /// A creation that was refused is tried again when work needs it.
+    pub is_retried_on_need: bool,
     /// Idle workers leave.
     pub is_closed: bool,
     /// A new queue does not open the pool again.
@@ -151,6 +153,7 @@ impl PoolState {
             nr_running: self.nr_running,
             manager: self.manager,
             no_create_before: self.no_create_before,
+            is_retried_on_need: self.is_retried_on_need,
             is_closed: self.is_closed(),
             is_closed_for_ever: self.closing == Closing::ForEver,
             short_wakes: self.short_wakes,

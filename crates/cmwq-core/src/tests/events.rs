@@ -91,6 +91,22 @@ fn a_failed_creation_is_tried_again_after_the_cooldown() {
 }
 
 #[test]
+fn a_failure_is_forgotten_when_a_worker_stands_by_at_the_next_attempt() {
+    let (mut f, w) = Fixture::new(1, 1);
+    let pwq = f.pwq(10);
+    let item = f.queue_new(pwq);
+    f.manages(w[0]);
+    let unborn = f.worker_new();
+    f.birth_fails(unborn, Some(w[0]));
+    let at = f.now + CREATE_COOLDOWN_NS;
+    let _ = f.runs(w[0], item);
+    let _ = f.finish(w[0]);
+    assert!(!f.sleeps(w[0]));
+    assert_eq!((f.retry(at - 1), f.create_retry_at()), (Retry::At(at), Some(at)));
+    assert_eq!((f.retry(at), f.create_retry_at()), (Retry::Nothing, None));
+}
+
+#[test]
 fn a_failed_first_creation_is_asked_for_again() {
     let (mut f, _) = Fixture::new(1, 0);
     let pwq = f.pwq(10);

@@ -1,9 +1,13 @@
 //! Limits of how many workers a process has.
 
 use super::support::Fixture;
-use crate::consts::CREATE_COOLDOWN_NS;
+use crate::consts::{CREATE_COOLDOWN_NS, MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use crate::place::PoolKind;
 use crate::policy::UNMANAGED;
-use crate::{Kick, LIMIT_RETRY_NS, Retry, may_add_worker, yield_for};
+use crate::{
+    Create, Creator, Kick, LIMIT_RETRY_NS, PoolConfig, PoolId, PwqId, Retry, Waited, WorkerId,
+    may_add_worker, yield_for,
+};
 
 #[test]
 fn a_first_worker_is_never_refused_and_others_beyond_the_limit_are() {
@@ -20,13 +24,14 @@ fn a_refused_pool_works_with_what_it_has_and_asks_again_soon_while_work_waits() 
     let refused = f.worker_new();
     assert_eq!(f.nr_staying(), 2);
     f.create_refused(refused, None, now);
-    assert_eq!((f.nr_staying(), f.retry(u64::MAX)), (1, Retry::Nothing), "nothing waits");
+    assert_eq!(f.nr_staying(), 1);
     let item = f.queue_new(pwq);
     let _ = f.runs(w[0], item);
-    assert_eq!(f.retry(u64::MAX), Retry::Nothing, "though nobody stands by");
-    let more = [f.item(), f.item()];
-    assert_eq!(more.map(|item| f.queue(pwq, item)), [Kick::NeedFirst, Kick::None]);
+    assert_eq!(f.retry(u64::MAX), Retry::Nothing, "nothing waits, though nobody stands by");
+    let [first, second, third] = [(); 3].map(|()| f.item());
+    assert_eq!([first, second].map(|item| f.queue(pwq, item)), [Kick::NeedFirst; 2]);
     let refused = f.worker_new();
+    assert_eq!(f.queue(pwq, third), Kick::None, "a creation has begun");
     f.create_refused(refused, None, now);
     let at = now + LIMIT_RETRY_NS;
     assert_eq!((f.retry(now), f.retry(at)), (Retry::At(at), Retry::Create));
@@ -48,13 +53,78 @@ fn a_pool_that_another_one_lets_a_worker_go_for_asks_again_soon() {
 
 #[test]
 fn a_creation_that_fails_after_one_was_refused_is_tried_again_in_time() {
-    let (mut f, _) = Fixture::new(UNMANAGED, 1);
+    let (mut f, w) = Fixture::new(UNMANAGED, 1);
+    let pwq = f.pwq(10);
     let now = f.now;
-    let refused = f.worker_new();
+    let [refused, failed] = [f.worker_new(), f.worker_new()];
     f.create_refused(refused, None, now);
-    let failed = f.worker_new();
     f.create_failed(failed, None, now);
-    assert_eq!(f.retry(now), Retry::At(now + CREATE_COOLDOWN_NS));
+    let item = f.queue_new(pwq);
+    let _ = f.runs(w[0], item);
+    let at = now + CREATE_COOLDOWN_NS;
+    assert_eq!((f.retry(now), f.retry(at)), (Retry::At(at), Retry::Create));
+    let _ = f.finish(w[0]);
+}
+
+/// A managed pool whose only worker runs an item. It was refused another one when nothing waited.
+fn refused() -> (Fixture, PwqId, WorkerId) {
+    let config = PoolConfig { kind: PoolKind::Managed, ..PoolConfig::new(PoolId(0), 1) };
+    let (mut f, w) = Fixture::with(config, 1);
+    let pwq = f.pwq(10);
+    let (refused, now) = (f.worker_new(), f.now);
+    f.create_refused(refused, None, now);
+    let item = f.queue_new(pwq);
+    let _ = f.runs(w[0], item);
+    (f, pwq, w[0])
+}
+
+#[test]
+fn who_was_refused_a_worker_asks_for_one_when_its_only_one_blocks() {
+    let (mut f, pwq, worker) = refused();
+    let item = f.item();
+    assert_eq!(f.queue(pwq, item), Kick::Watch);
+    assert_eq!(f.retry(u64::MAX), Retry::Nothing, "none could run");
+    assert_eq!(f.blocks(worker), Kick::NeedFirst);
+}
+
+#[test]
+fn that_a_worker_is_needed_is_not_forgotten_where_it_is_asked_for_others() {
+    let (mut f, pwq, worker) = refused();
+    let _ = f.blocks(worker);
+    assert_eq!(f.call_to_help(), Kick::None, "nobody can come, and none is created for others");
+    assert_eq!(f.replace_blocked(Kick::None, false, || false, || true), Kick::None);
+    let item = f.item();
+    assert_eq!(f.queue(pwq, item), Kick::NeedFirst);
+}
+
+#[test]
+fn that_a_worker_is_needed_is_not_forgotten_where_enough_run() {
+    let config = PoolConfig { kind: PoolKind::Managed, ..PoolConfig::new(PoolId(0), 1) };
+    let (mut f, w) = Fixture::with(config, 3);
+    let pwq = f.pwq(10);
+    let (refused, now) = (f.worker_new(), f.now);
+    f.create_refused(refused, None, now);
+    let soon = Waited { before: WAITS_FIRST_NS, after: u64::MAX };
+    (0..MANY_FIRST_WAITS).for_each(|_| f.item_waited(soon));
+    for worker in [w[2], w[1]] {
+        let item = f.queue_new(pwq);
+        let _ = f.runs(worker, item);
+        let _ = f.blocks(worker);
+    }
+    let [running, _] = [(); 2].map(|()| f.queue_new(pwq));
+    let _ = f.runs(w[0], running);
+    assert_eq!(f.tick(), Kick::None, "one more would begin, and there is none");
+    assert_eq!(f.blocks(w[0]), Kick::NeedFirst);
+}
+
+#[test]
+fn a_worker_that_was_refused_is_created_at_the_next_attempt_if_a_rescuer_needs_it() {
+    let (mut f, pwq, worker) = refused();
+    let (_, now) = (f.queue_new(pwq), f.now);
+    assert_eq!(f.blocks(worker), Kick::NeedFirst);
+    let Create::Later(at) = f.may_create(Creator::First, true, now) else { panic!("he may not") };
+    assert_eq!((f.retry(now), f.retry(at)), (Retry::At(at), Retry::Create));
+    assert_eq!(f.may_create(Creator::First, false, now), Create::Now, "others need not wait");
 }
 
 #[test]

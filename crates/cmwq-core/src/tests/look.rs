@@ -71,6 +71,24 @@ fn who_has_looked_itself_is_not_woken_and_nobody_comes_in_its_place() {
 }
 
 #[test]
+fn who_was_refused_a_worker_asks_for_one_when_the_only_one_is_found_blocked() {
+    let (mut f, w) = Fixture::new(1, 1);
+    let pwq = f.pwq(256);
+    let first = f.queue_new(pwq);
+    let (refused, now) = (f.worker_new(), f.now);
+    f.create_refused(refused, None, now);
+    let _ = f.runs(w[0], first);
+    let refused = f.worker_new();
+    f.create_refused(refused, None, now);
+    let _ = f.queue_new(pwq);
+    for found in [Found::Blocked, Found::Back, Found::Hog] {
+        let findings = [f.finds(w[0], found)];
+        let need = (found != Found::Back).then_some(Kick::NeedFirst);
+        assert_eq!(f.reports(findings, None), (need, [true]), "{found:?}");
+    }
+}
+
+#[test]
 fn what_is_known_or_about_an_earlier_run_is_no_news() {
     let (mut f, [_, blocked, runs]) = three();
     let late = Finding { seq: f.seq(runs).wrapping_sub(1), ..f.finds(runs, Found::Blocked) };

@@ -3,8 +3,8 @@
 use super::workers::blocking;
 use super::{NONE, programs};
 use crate::scope::Op::{
-    Again, Arm, Cancel, CancelSync, Destroy, Disable, Enable, Flush, FlushQueue, Queue, Rearm,
-    RunHere, SetMaxActive, ShutDown, WaitFor,
+    Again, Apply, Arm, Cancel, CancelSync, Destroy, Disable, Enable, Flush, FlushQueue, Queue,
+    Rearm, RunHere, SetMaxActive, ShutDown, WaitFor,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
@@ -118,6 +118,34 @@ pub(super) fn delayed() -> Scope {
             &[Queue(0, 0, 0), Disable(1), Enable(1)],
         ]),
         ..cancelling()
+    }
+}
+
+/// A queue is destroyed, as C does it, while timers expire that are armed for it: their items run,
+/// or are refused.
+pub(super) fn expiring() -> Scope {
+    Scope {
+        name: "expiring",
+        about: "timers expire while their queue is destroyed",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        items: programs(&[&[], &[Again(0, 0)]]),
+        clients: programs(&[&[Arm(0, 0, 0)], &[Arm(1, 0, 0)], &[Destroy(0)]]),
+        faults: NONE,
+        ..blocking()
+    }
+}
+
+/// The same of a queue that moves to another pool meanwhile.
+pub(super) fn expiring_unbound() -> Scope {
+    Scope {
+        name: "expiring-unbound",
+        about: "timers expire while their queue is destroyed, and moves to another pool",
+        pools: vec![PoolSpec::unbound(1), PoolSpec::unbound(1)],
+        queues: vec![QueueSpec::new(Kind::Unbound, &[0], 1)],
+        items: programs(&[&[], &[Again(0, 0)]]),
+        clients: programs(&[&[Arm(0, 0, 0), Apply(0, 1)], &[Arm(1, 0, 0)], &[Destroy(0)]]),
+        ..expiring()
     }
 }
 

@@ -81,6 +81,20 @@ pub(super) fn failing() -> Scope {
     }
 }
 
+/// The process has as many workers as it may, now and then. The worker that is there is found
+/// blocked, also when it is not, so that a need may be over when somebody acts on it.
+pub(super) fn refused() -> Scope {
+    Scope {
+        name: "refused",
+        about: "items wait for items while the process has as many workers as it may",
+        pools: vec![PoolSpec::per_cpu(1)],
+        items: programs(&[&[WaitFor(1)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)]]),
+        faults: Faults { refusals: 2, false_reports: 1, stray_reports: true, ..NONE },
+        ..blocking()
+    }
+}
+
 /// No thread can be had, and no queue has a rescuer: the worker that is there does everything.
 pub(super) fn outage() -> Scope {
     Scope {

@@ -1,6 +1,8 @@
 //! What an outcome demands after the lock was dropped; among it, making workers.
 
-use cmwq_core::{Create, Creator, Effects, PwqRef, Retry, WorkerId};
+use cmwq_core::{
+    Create, Creator, Effects, Kick, PwqRef, Retry, WorkerId, may_add_worker, yield_for,
+};
 
 use super::{Progress, Tid, Who, World};
 
@@ -25,6 +27,23 @@ pub(crate) enum Todo {
     CloseIfUnused(u8),
     /// Let the idle workers of an unused pool go.
     Dismiss(u8),
+    /// Have another pool let a worker go for this one, which got none.
+    Yield(u8),
+    /// Call the worker that was created for that.
+    Call(u8),
+}
+
+impl Todo {
+    /// The pool for which a worker is created, or is about to be.
+    pub(crate) const fn creates_for(self) -> Option<u8> {
+        match self {
+            Self::First(pool)
+            | Self::Spare(pool)
+            | Self::Manage(pool, _)
+            | Self::Created(pool, ..) => Some(pool),
+            _ => None,
+        }
+    }
 }
 
 impl World<'_> {
@@ -44,6 +63,8 @@ impl World<'_> {
             Todo::Retired(queue) => return self.release_retired(tid, queue),
             Todo::CloseIfUnused(pool) => self.close_if_unused(tid, pool),
             Todo::Dismiss(pool) => self.dismiss_idle(tid, pool),
+            Todo::Yield(pool) => self.have_one_yielded(pool),
+            Todo::Call(pool) => self.call_created(tid, pool),
         }
         Progress::Moved
     }
@@ -97,16 +118,61 @@ impl World<'_> {
             };
             self.left.failed_creations = left;
         }
-        self.thread(tid).todo.remove(0);
         let p = &mut self.pools[usize::from(pool)];
         p.core.create_failed(id, by, p.now);
+        self.create_later(tid, pool);
+        Progress::Moved
+    }
+
+    /// And another one, but not of a pool's first worker.
+    pub(crate) fn creation_refused(&mut self, tid: Tid) -> Progress {
+        let first = self.thread(tid).todo.first().copied();
+        let Some(Todo::Created(pool, id, by)) = first else { return Progress::Blocked };
+        let Some(left) = self.left.refusals.checked_sub(1) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)];
+        let nr_others = p.core.nr_staying() - 1;
+        if may_add_worker(1, 1, nr_others) {
+            return Progress::Blocked;
+        }
+        self.left.refusals = left;
+        p.core.create_refused(id, by, p.now);
+        self.create_later(tid, pool);
+        Progress::Moved
+    }
+
+    /// The worker in the making was none.
+    fn create_later(&mut self, tid: Tid, pool: u8) {
+        self.thread(tid).todo.remove(0);
+        let p = &mut self.pools[usize::from(pool)];
         p.retry = true;
         let is_closed = p.core.is_closed();
-        self.unlock(tid, pool, cmwq_core::Kick::None);
+        self.unlock(tid, pool, Kick::None);
         if is_closed {
             self.thread(tid).todo.push(Todo::Dismiss(pool));
         }
-        Progress::Moved
+        if self.pools.len() > 1 {
+            self.thread(tid).todo.push(Todo::Yield(pool));
+        }
+    }
+
+    /// That the next attempt may come sooner then makes no difference here.
+    fn have_one_yielded(&mut self, refused: u8) {
+        let has_none = self.pools[usize::from(refused)].core.nr_staying() == 0;
+        let (pools, mut leaving) = (&mut self.pools, None);
+        let all = 0..pools.len();
+        let _ = yield_for(
+            &usize::from(refused),
+            has_none,
+            || all.clone(),
+            |&pool, may_be_last| {
+                let left = pools[pool].core.yield_one(may_be_last);
+                leaving = leaving.or(left.map(|id| (pool as u8, id)));
+                left.is_some()
+            },
+        );
+        if let Some((pool, id)) = leaving {
+            self.wake(pool, id);
+        }
     }
 
     fn grant(&mut self, tid: Tid, at: PwqRef) {
@@ -141,8 +207,11 @@ impl World<'_> {
     /// Tries again to create a worker where that failed, once the pause is over.
     pub(crate) fn retry(&mut self, pool: u8) -> Progress {
         let p = &mut self.pools[usize::from(pool)];
+        if !p.retry {
+            return Progress::Blocked;
+        }
         let retry = p.core.retry(p.now);
-        if !p.retry || matches!(retry, Retry::At(_)) {
+        if matches!(retry, Retry::At(_)) {
             return Progress::Blocked;
         }
         p.retry = false;

@@ -94,6 +94,7 @@ impl World<'_> {
                 let link = self.queues[usize::from(queue)].slots.get(usize::from(slot)).copied();
                 self.claim(tid, item, link.unwrap_or_default())
             }
+            Micro::Expired => self.let_in_expired(tid, (item, queue, slot)),
             Micro::Claimed(link) | Micro::Checked(link) => {
                 self.queue_claimed(tid, (item, queue, slot), link, micro)
             }
@@ -180,9 +181,9 @@ impl World<'_> {
     ) -> Progress {
         self.catch_up_to_queue();
         let word = self.item(item).word();
-        if !self.lets_in(tid, queue) {
-            self.item(item).release(word);
-            return self.done(tid);
+        // Of an item whose timer has expired that was asked before.
+        if self.thread(tid).fired.is_none() && !self.lets_in(tid, queue) {
+            return self.refuse(tid, item);
         }
         let at = self.queues[usize::from(queue)].made[link];
         let kind = self.scope.queues[usize::from(queue)].kind;
@@ -203,12 +204,20 @@ impl World<'_> {
                 }
             };
         }
+        if self.has_left(queue, link) {
+            return self.refuse(tid, item);
+        }
         if self.is_replaced(queue, link) {
             let now = self.queues[usize::from(queue)].slots[usize::from(slot)];
             return self.goes_on(tid, Micro::Claimed(now));
         }
         self.assert_not_retired(queue, at);
         self.enqueue(tid, (item, queue), at);
+        self.done(tid)
+    }
+
+    fn refuse(&mut self, tid: Tid, item: u8) -> Progress {
+        self.item(item).release(self.item(item).word());
         self.done(tid)
     }
 
@@ -235,6 +244,16 @@ impl World<'_> {
         kind != Kind::PerCpu && core.is_replaced(at.pwq, wq, is_ordered, || leads_here)
     }
 
+    /// Whether the queue was destroyed after who comes by this link was let in.
+    fn has_left(&self, queue: u8, link: usize) -> bool {
+        let q = &self.queues[usize::from(queue)];
+        let at = q.made[link];
+        let core: &PoolState = &self.pools[at.pool.0 as usize].core;
+        let leads_here = || q.slots.contains(&link);
+        q.closed.is_for(Closed::DESTROYING)
+            && core.has_left(at.pwq, WqKey(u32::from(queue)), leads_here)
+    }
+
     // ---- timers
 
     fn arm(&mut self, tid: Tid, (item, queue, slot): (u8, u8, u8)) -> Progress {
@@ -252,10 +271,7 @@ impl World<'_> {
                 let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
                 self.goes_on(tid, Micro::Claimed(link))
             }
-            Micro::Start | Micro::Held => {
-                self.item(item).release(self.item(item).word());
-                self.done(tid)
-            }
+            Micro::Start | Micro::Held => self.refuse(tid, item),
             Micro::Claimed(link) | Micro::Checked(link) => {
                 self.queue_claimed(tid, (item, queue, slot), link, micro)
             }
@@ -263,7 +279,8 @@ impl World<'_> {
         }
     }
 
-    /// A timer expires: the service thread queues the item.
+    /// A timer expires: the service thread queues the item. It asks whether that is let in, and
+    /// takes the pool's lock later.
     pub(crate) fn fire(&mut self, item: u8) -> Progress {
         let has_left = self.service_has_left;
         let thread = self.thread(SERVICE);
@@ -273,11 +290,18 @@ impl World<'_> {
         let Some(Op::Arm(_, queue, slot)) = self.timers[usize::from(item)].take() else {
             return Progress::Blocked;
         };
-        let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
         let thread = self.thread(SERVICE);
         thread.fired = Some(Op::Queue(item, queue, slot));
-        thread.exec.micro = Micro::Claimed(link);
+        thread.exec.micro = Micro::Expired;
         Progress::Moved
+    }
+
+    fn let_in_expired(&mut self, tid: Tid, (item, queue, slot): (u8, u8, u8)) -> Progress {
+        if !self.lets_in(tid, queue) {
+            return self.refuse(tid, item);
+        }
+        let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
+        self.goes_on(tid, Micro::Claimed(link))
     }
 
     // ---- taking back

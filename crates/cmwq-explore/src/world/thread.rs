@@ -62,6 +62,8 @@ pub(crate) struct Exec {
 pub(crate) enum Micro {
     #[default]
     Start,
+    /// A timer was taken, and with it PENDING.
+    Expired,
     /// PENDING is ours; this link was read.
     Claimed(usize),
     /// And the last pool does not run the item.

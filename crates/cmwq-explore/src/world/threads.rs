@@ -234,12 +234,22 @@ impl World<'_> {
         if !self.others_wait(usize::from(pool)) {
             return Progress::Blocked;
         }
-        let kick = self.pools[usize::from(pool)].core.kick_to_help();
-        if kick == Kick::None {
-            return Progress::Blocked;
+        match self.pools[usize::from(pool)].core.call_to_help() {
+            Kick::None => return Progress::Blocked,
+            // No work waits there, so nobody would create its first worker.
+            Kick::NeedFirst => {
+                self.unlock(SERVICE, pool, Kick::None);
+                self.thread(SERVICE).todo.extend([Todo::Spare(pool), Todo::Call(pool)]);
+            }
+            kick => self.unlock(SERVICE, pool, kick),
         }
-        self.unlock(SERVICE, pool, kick);
         Progress::Moved
+    }
+
+    /// A worker was created to be called, or could not be.
+    pub(super) fn call_created(&mut self, tid: Tid, pool: u8) {
+        let kick = self.pools[usize::from(pool)].core.call_to_help();
+        self.unlock(tid, pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
     }
 
     // ---- rescuers
@@ -323,8 +333,14 @@ impl World<'_> {
 
     /// What one look has found, and who is woken for it. Fills in what is news.
     fn report_look(&mut self, pool: u8, findings: &mut [Finding]) {
-        let room = self.pools[usize::from(pool)].core.report_look(findings, None);
-        self.unlock(SERVICE, pool, room.unwrap_or(Kick::None));
+        let others_wait = self.others_wait(usize::from(pool));
+        let core = &mut self.pools[usize::from(pool)].core;
+        let had_backlog = core.has_backlog();
+        let room = core.report_look(findings, None);
+        let has_posted = self.left.lending && core.has_backlog() && !had_backlog;
+        let replace = |kick| core.replace_blocked(kick, has_posted, || false, || others_wait);
+        let kick = room.map_or(Kick::None, replace);
+        self.unlock(SERVICE, pool, kick);
     }
 
     /// One look finds both workers blocked, or back.

@@ -133,7 +133,9 @@ impl Engine<'_> {
 
     /// Whether the process has as many workers as it may, and this pool has one.
     fn is_refused(&self, pool: PoolNo) -> bool {
-        let Some(max) = self.config.max_workers else { return false };
+        let for_now = self.config.faults.limit.filter(|&(_, until)| self.now < until);
+        let max = self.config.max_workers.or(for_now.map(|(max, _)| max));
+        let Some(max) = max else { return false };
         let of_process = self.nr_workers();
         // One is in the making.
         let of_pool = self.pools.list[pool].read().nr_staying() - 1;

@@ -8,8 +8,8 @@
 use std::cell::Cell;
 use std::mem;
 
-use cmwq_core::Nanos;
 use cmwq_core::detect::tick::TICK_FIRST_NS;
+use cmwq_core::{Creator, Nanos};
 
 use crate::detect::ticking::TickList;
 use crate::engine::plan::{NEVER, Plan};
@@ -67,8 +67,8 @@ pub(crate) fn leaves_creation() -> bool {
 /// Who relies on the thread for a worker.
 #[derive(Debug, Default)]
 struct ToCreateFor {
-    /// Pools that wait for it to create one, see [`Service::create_for`].
-    pools: Vec<&'static Pool>,
+    /// Pools that wait for it to create one, and as whom, see [`Service::create_for`].
+    pools: Vec<(&'static Pool, Creator)>,
     /// Nobody may rely on it any more.
     has_ended: bool,
 }
@@ -144,11 +144,11 @@ impl Service {
     }
 
     /// The pool needs a worker, which must not inherit the caller's scheduling policy, or the
-    /// signals that it has blocked. `false`: the caller creates it all the same, since the thread
-    /// has ended, or is the caller. It has the process's own policy, unless somebody has given
-    /// another one to it.
+    /// signals that it has blocked. `by`: who the caller would be, as whom the thread acts.
+    /// `false`: the caller creates it all the same, since the thread has ended, or is the caller.
+    /// It has the process's own policy, unless somebody has given another one to it.
     #[cold]
-    pub(crate) fn create_for(&self, pool: &'static Pool) -> bool {
+    pub(crate) fn create_for(&self, pool: &'static Pool, by: Creator) -> bool {
         if IS_SERVICE.with(Cell::get) {
             return false;
         }
@@ -157,16 +157,16 @@ impl Service {
             return false;
         }
         let pools = &mut to_create_for.pools;
-        if !pools.iter().any(|known| std::ptr::eq(*known, pool)) {
-            pools.push(pool);
+        if !pools.iter().any(|known| std::ptr::eq(known.0, pool) && known.1 == by) {
+            pools.push((pool, by));
         }
         drop(to_create_for);
         self.plan.wake();
         true
     }
 
-    /// The pools that wait for a worker. By the thread.
-    pub(crate) fn to_create_for(&self) -> Vec<&'static Pool> {
+    /// The pools that wait for a worker, and who would create it. By the thread.
+    pub(crate) fn to_create_for(&self) -> Vec<(&'static Pool, Creator)> {
         mem::take(&mut lock(&self.to_create_for).pools)
     }
 

@@ -248,7 +248,7 @@ impl Loop {
         self.service.retry_at.store(NEVER, Ordering::Relaxed);
         self.runtime.bh.retry(self.runtime);
         for pool in self.runtime.pools() {
-            let guard = pool.lock_only();
+            let mut guard = pool.lock_only();
             let retry = guard.core.retry(now);
             drop(guard);
             match retry {
@@ -272,8 +272,8 @@ impl Loop {
 
     /// Creates workers for others.
     fn create(&self) {
-        for pool in self.service.to_create_for() {
-            pool.create_worker(Creator::Spare);
+        for (pool, by) in self.service.to_create_for() {
+            pool.create_worker(by);
         }
     }
 

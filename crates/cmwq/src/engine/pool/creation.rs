@@ -52,7 +52,7 @@ impl Pool {
         let can_be_inherited = || self.spec().priority.can_be_inherited(self.runtime.base_policy);
         if is_stranger
             && (service::leaves_creation() || !can_be_inherited())
-            && self.runtime.service.create_for(self)
+            && self.runtime.service.create_for(self, by)
         {
             return true;
         }
