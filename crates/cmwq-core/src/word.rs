@@ -47,6 +47,8 @@ pub struct WorkWord(u64);
 impl WorkWord {
     /// The word of an item that was never queued (`WORK_STRUCT_NO_POOL`).
     pub const INIT: Self = Self(OFFQ_POOL_NONE << OFFQ_POOL_SHIFT);
+    /// The word of a queued item has room for the ids of so many pools, from 0 on.
+    pub const NR_POOLS: u32 = ((POOL_MASK >> POOL_SHIFT) + 1) as u32;
     pub(crate) const PENDING_MASK: u64 = PENDING;
 
     /// A snapshot of raw bits.
@@ -178,6 +180,7 @@ impl WorkWord {
     #[inline]
     #[must_use]
     pub(crate) const fn queued(at: PwqRef, color: u8, inactive: bool) -> Self {
+        debug_assert!(at.pool.0 < Self::NR_POOLS, "there is no room for this pool's id");
         Self(
             PENDING
                 | PWQ

@@ -470,6 +470,14 @@ impl Runtime {
             return Some(found);
         }
         if self.pools.is_full() {
+            drop(registry);
+            notice::once(Notice::Pools, || {
+                let count = self.pools.iter().count();
+                format!(
+                    "there are {count} worker pools, and there may be no more: items of queues \
+                     that need others are run by workers with other attributes"
+                )
+            });
             return None;
         }
         let spec = self.pool_spec(&key);
@@ -497,6 +505,18 @@ impl Runtime {
         }
         pool.begin(pool.lock_only());
         Some(found)
+    }
+
+    /// A pool of this kind whose workers have other attributes, for a queue that has no pool yet,
+    /// and can have none of its own: of the same CPU, where that is what a slot is for.
+    #[cold]
+    pub(crate) fn pool_instead(&self, key: &PoolKey) -> Option<Found> {
+        let registry = lock(&self.registry);
+        let serves = |known: &PoolKey| {
+            known.kind == key.kind && (key.kind.is_renewed() || known.cpus == key.cpus)
+        };
+        let (_, pool) = registry.pools.iter().find(|(known, _)| serves(known))?;
+        Some(Found::now(pool))
     }
 
     /// Gives this key to a vacant pool. Tried before a new pool is made, so that there are as many

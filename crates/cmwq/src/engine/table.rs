@@ -3,7 +3,7 @@
 //!
 //! So the id in a stale work word can be resolved, for which the kernel needs RCU.
 
-use cmwq_core::PoolId;
+use cmwq_core::{PoolId, WorkWord};
 
 use crate::os::IS_MODEL;
 use crate::os::published::Published;
@@ -33,6 +33,11 @@ impl<T> Table<T> {
             chunks: std::array::from_fn(|_| Published::nothing()),
             len: AtomicU32::new(0),
         }
+    }
+
+    /// Whether there are ids for a whole table that begins with `first`.
+    pub(crate) fn has_ids(first: u32) -> bool {
+        first as usize + CHUNK * CHUNKS <= WorkWord::NR_POOLS as usize
     }
 
     /// The entry with this id.
@@ -84,5 +89,19 @@ impl<T> Table<T> {
     /// Whether this is an id of an earlier table.
     pub(crate) fn is_earlier(&self, id: PoolId) -> bool {
         id.0.wrapping_add(1) < self.first
+    }
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_table_that_begins_has_ids_for_all_its_entries() {
+        let end = |first: u32| first as usize + CHUNK * CHUNKS;
+        let last = WorkWord::NR_POOLS - (CHUNK * CHUNKS) as u32;
+        assert!(Table::<()>::has_ids(0) && Table::<()>::has_ids(last));
+        assert_eq!(end(last), 1 << 24, "as many as a word has room for");
+        assert!(!Table::<()>::has_ids(last + 1));
     }
 }

@@ -46,6 +46,7 @@ pub(crate) enum Notice {
     Watchdog,
     DumpSignal,
     Inspect,
+    Pools,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);

@@ -4,7 +4,9 @@ use super::{Process, fork, starting};
 use crate::engine::invoke;
 use crate::engine::params::Params;
 use crate::engine::params::early::lock_early;
+use crate::engine::pool::Pool;
 use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::table::Table;
 use crate::os::error::Error;
 use crate::os::generation;
 use crate::os::published::Lasting;
@@ -30,6 +32,23 @@ pub(crate) fn leave_behind() {
     }
 }
 
+/// The id with which the pools of a new runtime begin.
+///
+/// # Errors
+/// If there are too few left, after some million generations of children that had pools.
+fn first_pool() -> Result<u32, Error> {
+    // Only a number is read of an inherited runtime. A child leaves one id out: `claiming`.
+    let end = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());
+    let first = end + u32::from(generation::is_child());
+    if !Table::<Pool>::has_ids(first) {
+        return Err(Error::unavailable(
+            "the processes from which this one was forked, one from the other, have used up the \
+             ids of worker pools: a program that is started anew has all of them",
+        ));
+    }
+    Ok(first)
+}
+
 impl Process {
     /// This process, if it has a runtime.
     pub(crate) fn existing() -> Option<&'static Self> {
@@ -41,7 +60,8 @@ impl Runtime {
     /// The process's runtime, made on first use.
     ///
     /// # Errors
-    /// If its service thread cannot be created; the next call tries again.
+    /// If its service thread cannot be created; the next call tries again. If there are no ids left
+    /// for its pools.
     #[inline]
     pub(crate) fn global() -> Result<&'static Self, Error> {
         GLOBAL.get().map_or_else(Self::make, |process| Ok(process.runtime))
@@ -76,9 +96,7 @@ impl Runtime {
         }
         invoke::prepare();
         record::trace::open();
-        // Only a number is read of an inherited runtime. A child leaves one id out: `claiming`.
-        let end = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());
-        let first_pool = end + u32::from(generation::is_child());
+        let first_pool = first_pool()?;
         let params = Params::from_env();
         let machine = Machine::read(&params);
         let inspect = Self::inspect_once(params.inspect);

@@ -19,8 +19,8 @@ use super::{Kind, Spec, State, Wq};
 use crate::engine::attrs::Attrs;
 use crate::engine::limit::NodeCpus;
 use crate::engine::pool::{Holder, Pool, Todo};
-use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
+use crate::engine::runtime::{Found, PoolKey};
 use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.
@@ -123,12 +123,13 @@ impl Wq {
             return link;
         }
         loop {
-            let found = match self.layout(&state) {
-                Some(layout) => self.pool_behind(&layout, index),
-                None => self.bound_pool(&state, index),
-            };
+            let key = self.key_behind(&state, index);
+            let found = self.runtime.pool_by_key(key.clone());
             let found = found.or_else(|| self.pool_in_use(&state));
-            let found = found.expect("there are fewer pools than there may be");
+            let found = found.or_else(|| self.runtime.pool_instead(&key));
+            let found = found.unwrap_or_else(|| {
+                panic!("workqueue '{}' needs a worker pool, and there may be no more", self.name)
+            });
             if self.lead(&mut state, (index, &slots[index]), &found) {
                 break;
             }
@@ -146,9 +147,11 @@ impl Wq {
         self.runtime.pool_by_key(layout.key(self.runtime.machine.cpus[index]))
     }
 
-    fn bound_pool(&self, state: &State, index: usize) -> Option<Found> {
-        let priority = self.attrs_in(state).priority();
-        self.runtime.pool_by_key(self.runtime.key_for(self.spec, priority, index))
+    fn key_behind(&self, state: &State, index: usize) -> PoolKey {
+        match self.layout(state) {
+            Some(layout) => layout.key(self.runtime.machine.cpus[index]),
+            None => self.runtime.key_for(self.spec, self.attrs_in(state).priority(), index),
+        }
     }
 
     /// A pool that the queue uses already, for when no more pools may be made.

@@ -313,3 +313,17 @@ fn nobody_waits_with_a_worker_that_returns_to_its_pod() {
         returns.join().unwrap();
     });
 }
+
+/// More pools are needed than there may be: items of the queues that come last are run by workers
+/// of another pool.
+#[test]
+fn a_queue_that_can_have_no_pool_uses_another() {
+    check(Pods::One, |world| {
+        let queue = |nice| world.queue(|builder| builder.unbound().nice(nice));
+        let queues: Vec<_> = (0..10).map(queue).collect();
+        for wq in &queues {
+            wq.queue(|| ()).join().unwrap();
+        }
+        assert_eq!(world.runtime.pools().count(), 8, "as many as a model's table has room for");
+    });
+}
