@@ -2,14 +2,17 @@
 //! is touched.
 //!
 //! Between the moment a name was seen and the moment it is opened, anything may have taken its
-//! place. Therefore every open is non-blocking (a FIFO without a writer would wait for ever), the
-//! type is asked of the open file, and a symbolic link is followed only where the user named it.
+//! place, and that of the directories above it. Therefore every open is non-blocking (a FIFO
+//! without a writer would wait for ever), the type is asked of the open file, and a symbolic link
+//! is followed only where the user named it.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat,
+};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
@@ -37,16 +40,32 @@ pub(crate) fn open_argument(name: &CStr) -> Result<Opened, Errno> {
     }
 }
 
-/// Opens a directory to be listed. A symbolic link is followed only if the user `named` it.
-pub(crate) fn open_directory(path: &Path, named: bool) -> Result<OwnedFd, Errno> {
-    let follow = if named { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    openat(CWD, path, flags | follow, Mode::empty())
+/// Opens a directory to be listed: `rest`, which was found below what the user `named`.
+pub(crate) fn open_directory(named: &Path, rest: &Path) -> Result<OwnedFd, Errno> {
+    open_below(named, rest, OFlags::RDONLY | OFlags::NOCTTY)
 }
 
 /// Opens a directory only to find names in it.
-pub(crate) fn open_place(path: &Path) -> Result<OwnedFd, Errno> {
-    openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+pub(crate) fn open_place(named: &Path, rest: &Path) -> Result<OwnedFd, Errno> {
+    open_below(named, rest, OFlags::PATH)
+}
+
+/// Opens a directory. What the user named may have links in it, and the rest not, wherever it is.
+/// He named a path, and many, so none is kept open.
+fn open_below(named: &Path, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if rest.as_os_str().is_empty() {
+        return openat(CWD, named, flags | directory, Mode::empty());
+    }
+    let named = openat(CWD, named, OFlags::PATH | directory, Mode::empty())?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match openat2(&named, rest, flags | directory, Mode::empty(), within) {
+        // Before Linux 5.6, and in sandboxes that know of no such call: the last link is refused.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            openat(&named, rest, flags | directory | OFlags::NOFOLLOW, Mode::empty())
+        }
+        opened => opened,
+    }
 }
 
 /// The type of `name` in `dir`, for file systems whose listings do not tell it.

@@ -17,7 +17,44 @@ pub(crate) enum Place {
     /// They are what the user named.
     Arguments,
     /// They are entries of this directory.
-    Directory(Arc<Path>),
+    Directory(Directory),
+}
+
+/// A directory that was named, or found. Clones are cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    path: Arc<Path>,
+    /// So much of the path is what the user named.
+    named: usize,
+}
+
+impl Directory {
+    /// One that the user named.
+    pub(crate) fn named(path: &[u8]) -> Self {
+        Self { path: path_of(path).into(), named: path.len() }
+    }
+
+    /// Its path, as `find` prints it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
+    }
+
+    /// Opens it to be listed.
+    pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
+        let (named, rest) = self.split();
+        files::open_directory(named, rest)
+    }
+
+    fn open_place(&self) -> Result<OwnedFd, Errno> {
+        let (named, rest) = self.split();
+        files::open_place(named, rest)
+    }
+
+    /// What was named, and what was found below it.
+    fn split(&self) -> (&Path, &Path) {
+        let (named, rest) = self.bytes().split_at(self.named);
+        (path_of(named), path_of(rest.strip_prefix(b"/").unwrap_or(rest)))
+    }
 }
 
 /// A place that is open: names in it can be opened.
@@ -33,7 +70,17 @@ impl Place {
     pub(crate) fn join(&self, name: &CStr) -> Box<[u8]> {
         match self {
             Place::Arguments => name.to_bytes().into(),
-            Place::Directory(directory) => join(directory, name),
+            Place::Directory(directory) => join(&directory.path, name),
+        }
+    }
+
+    /// The directory of that path, which [`join`](Self::join) made.
+    pub(crate) fn directory(&self, path: &[u8]) -> Directory {
+        match self {
+            Place::Arguments => Directory::named(path),
+            Place::Directory(Directory { named, .. }) => {
+                Directory { path: path_of(path).into(), named: *named }
+            }
         }
     }
 
@@ -41,7 +88,7 @@ impl Place {
     pub(crate) fn open(&self) -> Result<OpenPlace<'_>, Errno> {
         let directory = match self {
             Place::Arguments => None,
-            Place::Directory(path) => Some(files::open_place(path)?),
+            Place::Directory(directory) => Some(directory.open_place()?),
         };
         Ok(OpenPlace { place: self, directory })
     }
@@ -58,11 +105,6 @@ impl OpenPlace<'_> {
         self.place
     }
 
-    /// Whether its names came from the user.
-    pub(crate) fn is_arguments(&self) -> bool {
-        matches!(self.place, Place::Arguments)
-    }
-
     /// Opens one of its names for reading, if that is a regular file.
     pub(crate) fn open(&self, name: &CStr) -> Result<Opened, Errno> {
         match self.place {
@@ -77,14 +119,14 @@ impl OpenPlace<'_> {
 }
 
 /// The path of an entry, with no second slash after a directory that ends with one.
-pub(crate) fn join(directory: &Path, name: &CStr) -> Box<[u8]> {
+fn join(directory: &Path, name: &CStr) -> Box<[u8]> {
     let (directory, name) = (directory.as_os_str().as_bytes(), name.to_bytes());
     let slash: &[u8] = if directory.ends_with(b"/") { b"" } else { b"/" };
     [directory, slash, name].concat().into()
 }
 
 /// The path in the bytes of the file system.
-pub(crate) fn path_of(bytes: &[u8]) -> &Path {
+fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
@@ -103,6 +145,20 @@ mod tests {
             ("a/.", "a/./x"),
         ] {
             assert_eq!(&*join(Path::new(directory), c"x"), expected.as_bytes(), "{directory}");
+        }
+    }
+
+    #[test]
+    fn what_was_found_is_told_from_what_was_named() {
+        for named in ["a", "a/", "a//", "/", "."] {
+            let top = Directory::named(named.as_bytes());
+            assert_eq!(top.split(), (Path::new(named), Path::new("")));
+            let place = Place::Directory(top);
+            let below = place.directory(&place.join(c"x"));
+            assert_eq!(below.split(), (Path::new(named), Path::new("x")));
+            let place = Place::Directory(below);
+            let deeper = place.directory(&place.join(c"y"));
+            assert_eq!(deeper.split(), (Path::new(named), Path::new("x/y")));
         }
     }
 }

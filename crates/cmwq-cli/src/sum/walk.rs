@@ -10,7 +10,6 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -21,7 +20,7 @@ use super::digest::digest;
 use super::files::{self, Opened};
 use super::names::Names;
 use super::outcome::{Checksum, Outcome, Problem};
-use super::place::{OpenPlace, Place, join, path_of};
+use super::place::{Directory, OpenPlace, Place};
 use super::progress::{Counters, Progress};
 use super::queue::{Load, Queue};
 
@@ -87,21 +86,21 @@ impl Walk {
         self.queue.push(Arc::clone(self), move |walk| walk.files(&place, names));
     }
 
-    fn queue_directory(self: &Arc<Self>, path: Arc<Path>, named: bool) {
-        self.queue.push(Arc::clone(self), move |walk| walk.directory(path, named));
+    fn queue_directory(self: &Arc<Self>, directory: Directory) {
+        self.queue.push(Arc::clone(self), move |walk| walk.directory(directory));
     }
 
     /// Work item: lists a directory. Its last, partial batch is hashed at once: most directories
     /// are one item.
-    fn directory(self: &Arc<Self>, path: Arc<Path>, named: bool) {
+    fn directory(self: &Arc<Self>, directory: Directory) {
         Counters::add(&self.counters.directories, 1);
         let mut outcome = Outcome::default();
-        match files::open_directory(&path, named) {
+        match directory.open() {
             Ok(fd) => {
-                let names = self.list(&path, fd.as_fd(), &mut outcome);
-                self.hash_all(&Place::Directory(path).opened_as(fd), names, &mut outcome);
+                let names = self.list(&directory, fd.as_fd(), &mut outcome);
+                self.hash_all(&Place::Directory(directory).opened_as(fd), names, &mut outcome);
             }
-            Err(errno) => outcome.note(path.as_os_str().as_bytes(), Problem::Failed(errno)),
+            Err(errno) => outcome.note(directory.bytes(), Problem::Failed(errno)),
         }
         self.hand_over(outcome);
     }
@@ -125,10 +124,11 @@ impl Walk {
     /// returns the files left.
     fn list(
         self: &Arc<Self>,
-        path: &Arc<Path>,
+        directory: &Directory,
         fd: BorrowedFd<'_>,
         outcome: &mut Outcome,
     ) -> Names {
+        let place = Place::Directory(directory.clone());
         let mut names = Names::default();
         let mut buffer = Vec::with_capacity(LISTING);
         let mut entries = RawDir::new(fd, buffer.spare_capacity_mut());
@@ -136,7 +136,7 @@ impl Walk {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(errno) => {
-                    outcome.note(path.as_os_str().as_bytes(), Problem::Failed(errno));
+                    outcome.note(directory.bytes(), Problem::Failed(errno));
                     break;
                 }
             };
@@ -150,12 +150,12 @@ impl Walk {
             };
             match kind {
                 Ok(FileType::RegularFile) => names.push(name.to_bytes()),
-                Ok(other) => self.other(join(path, name), other, false, outcome),
-                Err(errno) => outcome.note(join(path, name), Problem::Failed(errno)),
+                Ok(other) => self.other(&place, place.join(name), other, outcome),
+                Err(errno) => outcome.note(place.join(name), Problem::Failed(errno)),
             }
             if names.len() == BATCH {
                 Counters::add(&self.counters.found, BATCH as u64);
-                self.queue_files(Place::Directory(Arc::clone(path)), std::mem::take(&mut names));
+                self.queue_files(place.clone(), std::mem::take(&mut names));
             }
         }
         Counters::add(&self.counters.found, names.len() as u64);
@@ -177,7 +177,7 @@ impl Walk {
                 }
                 Ok(Opened::Other(kind)) => {
                     Counters::take_back(&self.counters.found, 1);
-                    self.other(path, kind, place.is_arguments(), outcome);
+                    self.other(place.place(), path, kind, outcome);
                 }
                 Err(errno) => {
                     outcome.note(path, Problem::Failed(errno));
@@ -206,16 +206,16 @@ impl Walk {
         }
     }
 
-    /// Deals with what is no regular file.
+    /// Deals with what is no regular file, by its path in that place.
     fn other(
         self: &Arc<Self>,
+        place: &Place,
         path: Box<[u8]>,
         kind: FileType,
-        named: bool,
         outcome: &mut Outcome,
     ) {
         match kind {
-            FileType::Directory => self.queue_directory(path_of(&path).into(), named),
+            FileType::Directory => self.queue_directory(place.directory(&path)),
             // Not followed, as by `find -type f`, and so common that messages would drown the
             // others.
             FileType::Symlink => {}
