@@ -69,7 +69,8 @@ fn monitor(args: &Args) -> Result<(), ExitCode> {
     let mut waiting = Waiting::new(&target, args.interval)?;
     loop {
         print(&target, args)?;
-        if args.interval.is_zero() || !waiting.wait() {
+        // After an `exec` the process goes on, and what it showed does not.
+        if args.interval.is_zero() || !waiting.wait() || !target.is_shown() {
             return Ok(());
         }
     }

@@ -48,6 +48,8 @@ impl Taker {
             _ if self.has_ended => Process::Ended,
             None => Process::Ended,
             Some(state) if stat::has_ended(state) => Process::Ended,
+            // It is another program by now.
+            Some(_) if !self.target.is_shown() => Process::Ended,
             Some('T' | 't') => Process::Stopped,
             Some(_) => Process::Runs,
         };

@@ -32,6 +32,8 @@ const ROUNDS_PER_LOOK: u32 = 20;
 pub(super) struct Live {
     pid: u32,
     session: Session,
+    /// What else it shows, if anything: it tells when it has become another program.
+    shown: Option<Target>,
 }
 
 impl Live {
@@ -60,7 +62,7 @@ impl Live {
         let file = open_memory_file(path, true).map_err(|error| refused(pid, &error))?;
         let session =
             Session::open(file.into()).map_err(|error| format!("process {pid}: {error}"))?;
-        Ok(Self { pid, session })
+        Ok(Self { pid, session, shown: Target::open(pid).ok() })
     }
 
     pub(super) fn subject(&self) -> Subject {
@@ -128,6 +130,7 @@ impl Live {
 
     fn is_alive(&self) -> bool {
         threads::process(self.pid).is_some_and(|state| !stat::has_ended(state))
+            && self.shown.as_ref().is_none_or(Target::is_shown)
     }
 }
 

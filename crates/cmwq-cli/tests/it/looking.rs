@@ -85,13 +85,18 @@ impl Drop for Victim {
 
 /// Says that all is as it should be, and stays until it is killed or its parent ends.
 pub(crate) fn stay() {
+    wait_for_a_line();
+    std::process::exit(0);
+}
+
+/// Says that all is as it should be, and waits for a line, or the end of the input.
+pub(crate) fn wait_for_a_line() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready").unwrap();
     out.flush().unwrap();
     drop(out);
     let mut line = String::new();
     let _ = std::io::stdin().read_line(&mut line);
-    std::process::exit(0);
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! `cmwq ps`, and processes that are named instead of numbered.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use serde_json::Value;
 
-use crate::looking::{Victim, stay};
+use crate::looking::{Victim, stay, wait_for_a_line};
 use crate::support::{check_code, stderr, unshared};
 
 fn cmwq(args: &[&str]) -> Output {
@@ -131,5 +134,53 @@ fn numbers_that_no_process_has_are_refused() {
         let output = cmwq(&[verb, "99999999999999"]);
         assert!(!output.status.success(), "{verb}");
         assert!(stderr(&output).contains("not the number of a process"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn becomes_another() {
+    let wq = Workqueue::new("before").unwrap();
+    wq.queue(|| ()).join().unwrap();
+    wait_for_a_line();
+    // It keeps its number.
+    panic!("{}", Command::new("sleep").arg("600").exec());
+}
+
+/// A server that executes itself to become a newer one, say.
+#[test]
+fn who_has_become_another_program_is_not_shown_as_it_was() {
+    for verb in [
+        &["monitor", "-i", "0.05", "--json"][..],
+        &["top", "-i", "0.05", "--json"],
+        &["trace", "-d", "100", "--format", "text", "-o", "-"],
+    ] {
+        let begin = Instant::now();
+        let mut victim = Victim::run("processes::becomes_another");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+        command.args(verb).arg(victim.pid()).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut tool = command.spawn().unwrap();
+        let mut lines = BufReader::new(tool.stdout.take().unwrap()).lines();
+        if verb[0] == "trace" {
+            let link = |entry: std::io::Result<std::fs::DirEntry>| {
+                std::fs::read_link(entry.unwrap().path()).unwrap_or_default()
+            };
+            let has_begun = || {
+                let listed = std::fs::read_dir(format!("/proc/{}/fd", tool.id())).unwrap();
+                listed.map(link).any(|to| to.to_string_lossy().contains("cmwq-trace"))
+            };
+            while !has_begun() {
+                std::thread::yield_now();
+            }
+        } else {
+            assert!(lines.next().unwrap().unwrap().contains("before"));
+        }
+        victim.say("go on");
+        let ends = lines.map(Result::unwrap).take(1000).count() < 1000;
+        let ends_at_once = ends && begin.elapsed() < Duration::from_secs(100);
+        drop(victim);
+        let _ = tool.kill();
+        let status = tool.wait().unwrap();
+        assert!(ends_at_once && status.success(), "{verb:?}: {status}");
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
@@ -71,7 +72,12 @@ pub struct Target {
     /// numbers there.
     is_below: bool,
     memory: Memory,
+    /// Where the process has it open, and which file it is.
+    file: (PathBuf, Identity),
 }
+
+/// Which file something is: its device and inode.
+type Identity = (u64, u64);
 
 /// Read-only memory of another process's making.
 #[derive(Debug)]
@@ -113,7 +119,9 @@ impl Target {
             io::ErrorKind::InvalidData => OpenError::Unreadable(ReadError::NotCmwq),
             _ => OpenError::Io(error),
         })?;
-        Self::of_file(pid, &file)
+        let mut target = Self::of_file(pid, &file)?;
+        path.clone_into(&mut target.file.0);
+        Ok(target)
     }
 
     /// What such a file shows, if it is process `pid`'s.
@@ -126,7 +134,20 @@ impl Target {
             // Inherited without `fork`, by a child that shares nothing else.
             return Err(OpenError::NotCmwq);
         }
-        Ok(Self { pid, is_below: numbers.len() > 1, memory })
+        let identity = file.metadata().map(|meta| identity(&meta)).map_err(OpenError::Io)?;
+        let file = (PathBuf::new(), identity);
+        Ok(Self { pid, is_below: numbers.len() > 1, memory, file })
+    }
+
+    /// Whether the process still shows it. Not after its end, and not after it has executed another
+    /// program, or itself once more: what was mapped stays as it was then. Blocks for as long as
+    /// `/proc` does.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        let (path, own) = &self.file;
+        let is_open = fs::metadata(path).is_ok_and(|meta| identity(&meta) == *own);
+        // A program may close what it does not know, and goes on.
+        is_open || is_mapped(self.pid, own.1)
     }
 
     /// The process.
@@ -172,6 +193,24 @@ fn descriptors(pid: u32, process: &Path) -> Result<Vec<PathBuf>, OpenError> {
     })?;
     let paths = listed.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     Ok(paths.filter(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == LINK)).collect())
+}
+
+fn identity(meta: &fs::Metadata) -> Identity {
+    (meta.dev(), meta.ino())
+}
+
+/// Whether the process has the file mapped that has this number and our name.
+fn is_mapped(pid: u32, inode: u64) -> bool {
+    let maps = text(Path::new(&format!("/proc/{pid}/maps")));
+    maps.lines().filter(|line| line.ends_with(LINK)).any(|line| {
+        // Address, access, offset and device come first.
+        line.split_ascii_whitespace().nth(4).and_then(|field| field.parse().ok()) == Some(inode)
+    })
+}
+
+/// Closed meanwhile, or no file at all.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::ENXIO))
 }
 
 /// What is wrong where a process is there, and procfs does not have it.
