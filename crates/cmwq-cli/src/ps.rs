@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cmwq::foreign::harmless;
-use cmwq_observe::inspect::{Snapshot, Target};
+use cmwq_observe::inspect::Snapshot;
 use serde_json::{Value, json};
 
 use crate::look::others::{self, Others};
@@ -45,7 +45,7 @@ impl Row {
             pools: seen.pools.len(),
             workers: seen.workers.len(),
             busy: seen.workers.iter().filter(|worker| worker.activity.is_some()).count(),
-            in_flight: seen.queues.iter().map(in_flight).sum(),
+            in_flight: seen.queues.iter().map(in_flight).fold(0, u64::saturating_add),
             up: Duration::from_nanos(seen.taken_ns.saturating_sub(seen.born_ns)),
             command: others::command(seen.pid),
         }
@@ -68,20 +68,14 @@ impl Row {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
     look::bound_memory();
-    let mut others = match Others::look() {
+    let others = match Others::look(|target| target.snapshot().map(|seen| Row::new(&seen))) {
         Ok(others) => others,
         Err(error) => {
             message::say(error);
             return ExitCode::from(exit::FAILED);
         }
     };
-    let mut rows = Vec::new();
-    for target in &others.open {
-        match target.snapshot() {
-            Ok(seen) => rows.push(Row::new(&seen)),
-            Err(error) => others.unreadable.push((Target::pid(target), error.to_string())),
-        }
-    }
+    let rows = &others.taken;
     for (pid, error) in &others.unreadable {
         message::say(format_args!("process {pid}: {error}"));
     }
@@ -90,7 +84,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         let document = json!({ "processes": processes, "not_allowed": others.denied });
         output::print_json(&format!("{document}\n"))
     } else {
-        output::print_foreign(&fitted(&table(&rows)))
+        output::print_foreign(&fitted(&table(rows)))
     };
     if others.denied > 0 && !args.json {
         message::say(format_args!("{} processes may not be looked into by you", others.denied));

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 
-use cmwq_observe::inspect::{OpenError, Target};
+use cmwq_observe::inspect::{OpenError, ReadError, Target};
 
 use crate::stat;
 
@@ -13,32 +13,34 @@ use crate::stat;
 const MAX_COMMAND: u64 = 4096;
 
 /// What all processes were asked, and what they answered.
-#[derive(Debug, Default)]
-pub(crate) struct Others {
-    /// Those that show workqueues, by their numbers.
-    pub(crate) open: Vec<Target>,
+#[derive(Debug)]
+pub(crate) struct Others<T> {
+    /// What was taken from those that show workqueues, in the order of their numbers.
+    pub(crate) taken: Vec<T>,
     /// Those that have workqueues to show, which cannot be read, and why.
     pub(crate) unreadable: Vec<(u32, String)>,
     /// How many did not let themselves be looked into.
     pub(crate) denied: u32,
 }
 
-impl Others {
-    /// Looks at each process except this one.
+impl<T> Others<T> {
+    /// Looks at each process except this one. One after the other: what many show at once may have
+    /// no room in this one's memory.
     ///
     /// # Errors
     /// As [`pids`].
-    pub(crate) fn look() -> Result<Self, String> {
-        let mut others = Self::default();
+    pub(crate) fn look(take: impl Fn(&Target) -> Result<T, ReadError>) -> Result<Self, String> {
+        let mut others = Self { taken: Vec::new(), unreadable: Vec::new(), denied: 0 };
         for pid in pids()? {
-            match Target::open(pid) {
-                Ok(target) => others.open.push(target),
+            let taken =
+                Target::open(pid).and_then(|target| take(&target).map_err(OpenError::Unreadable));
+            match taken {
+                Ok(taken) => others.taken.push(taken),
                 Err(OpenError::PermissionDenied { .. }) => others.denied += 1,
-                Err(error @ OpenError::Unreadable(_)) => {
-                    others.unreadable.push((pid, error.to_string()));
-                }
                 // It has gone, or has nothing to show.
-                Err(_) => {}
+                Err(OpenError::NoSuchProcess | OpenError::NotCmwq) => {}
+                Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => others.unreadable.push((pid, error.to_string())),
             }
         }
         Ok(others)

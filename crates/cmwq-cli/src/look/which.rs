@@ -55,9 +55,8 @@ impl Which {
 }
 
 fn only() -> Result<u32, String> {
-    let found = Others::look()?;
-    let pids: Vec<u32> = found.open.iter().map(Target::pid).collect();
-    the_one(&pids, found.denied)
+    let found = Others::look(|target| Ok(target.pid()))?;
+    the_one(&found.taken, found.denied)
 }
 
 fn the_one(pids: &[u32], denied: u32) -> Result<u32, String> {
@@ -111,8 +110,8 @@ fn named(name: &str) -> Result<u32, String> {
 }
 
 fn nobody(name: &str) -> String {
-    let open = Others::look().unwrap_or_default().open;
-    let known: Vec<String> = open.iter().flat_map(|target| others::names(target.pid())).collect();
+    let found = Others::look(|target| Ok(others::names(target.pid())));
+    let known: Vec<String> = found.map_or_else(|_| Vec::new(), |found| found.taken.concat());
     let meant = did_you_mean(name, known.iter().map(String::as_str));
     let hint = if meant.is_empty() { "; `cmwq ps` lists those that use cmwq" } else { &meant };
     format!("there is no process called '{}'{hint}", name.escape_debug())

@@ -100,17 +100,17 @@ impl Target {
     /// process (the same user, and no more privileges than the caller's), and root.
     pub fn open(pid: u32) -> Result<Self, OpenError> {
         let process = PathBuf::from(format!("/proc/{pid}"));
-        let mut unreadable = None;
+        let mut failed = None;
         for descriptor in descriptors(pid, &process)? {
             match Self::open_file(pid, &descriptor) {
                 Ok(target) => return Ok(target),
-                Err(OpenError::Unreadable(error)) => unreadable = Some(error),
-                // Closed meanwhile, or no file at all.
-                Err(OpenError::Io(_) | OpenError::NotCmwq) => {}
+                Err(OpenError::NotCmwq) => {}
+                Err(OpenError::Io(error)) if is_gone(&error) => {}
+                Err(error @ (OpenError::Unreadable(_) | OpenError::Io(_))) => failed = Some(error),
                 Err(other) => return Err(explained(&process, other)),
             }
         }
-        Err(unreadable.map_or(OpenError::NotCmwq, OpenError::Unreadable))
+        Err(failed.unwrap_or(OpenError::NotCmwq))
     }
 
     fn open_file(pid: u32, path: &Path) -> Result<Self, OpenError> {

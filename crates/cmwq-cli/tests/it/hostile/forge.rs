@@ -10,7 +10,7 @@ use std::time::Duration;
 use cmwq::Workqueue;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-use super::{MEMORY, Outcome, run};
+use super::{MEMORY, MIB, Outcome, run};
 use crate::looking::{Victim, stay};
 
 /// Words in front of the tables' own; for each table so many.
@@ -23,6 +23,9 @@ const PWQS: usize = 4;
 const NODES: usize = 5;
 const MASKS: usize = 7;
 const NR_TABLES: usize = 8;
+/// Words of a queue's record: what was counted of ways into pools that are gone.
+const STARTED: usize = 17;
+const COMPLETED: usize = 18;
 
 /// A text that would move, hide and colour what a terminal shows.
 const EVIL: &str = "\u{1b}[2J\u{9b}31m\u{202e}x\u{2066}\u{200b}\u{feff}\u{7f}";
@@ -343,6 +346,59 @@ fn names_send_nothing_to_the_terminal() {
         let is_about_names = verb[0] != "trace";
         assert!(!is_about_names || outcome.stdout.contains('x'), "{}", outcome.stdout);
     }
+}
+
+/// Each of two queues says that as many items are in flight as a number can be.
+#[test]
+#[ignore = "a program for other tests"]
+fn counts_without_end() {
+    let _wq = busy();
+    let mut forged = Forged::take();
+    let queue = forged.records(QUEUES).into_iter().find(|record| record[1] != 0).unwrap().to_vec();
+    forged.fill(QUEUES, |number, record| {
+        record.copy_from_slice(&queue);
+        record[2] = number;
+        record[STARTED] = u64::MAX;
+        record[COMPLETED] = 0;
+    });
+    let bytes = forged.len();
+    forged.publish(bytes);
+    stay();
+}
+
+/// Whether what `ps` says of a process is said of this one.
+fn is_of(process: &serde_json::Value, victim: &Victim) -> bool {
+    process["pid"] == victim.pid().parse::<u64>().unwrap()
+}
+
+#[test]
+fn sums_of_numbers_without_end_are_numbers() {
+    let victim = victim("counts_without_end");
+    // Others may have something that cannot be read.
+    let shown = run(&["ps", "--json"], MEMORY).stdout;
+    let document: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let processes = document["processes"].as_array().unwrap();
+    let it = processes.iter().find(|it| is_of(it, &victim)).unwrap();
+    assert_eq!(it["in_flight"], u64::MAX, "{it}");
+}
+
+/// With as much memory as it takes to look at one process, any number is looked at.
+#[test]
+fn processes_are_looked_at_one_after_the_other() {
+    let run_victim = || Victim::run("processes::has_a_queue");
+    let one = run_victim();
+    let is_listed = |victim: &Victim, memory: u64| {
+        let shown = run(&["ps", "--json"], memory).stdout;
+        let document: Option<serde_json::Value> = serde_json::from_str(&shown).ok();
+        document.is_some_and(|document| {
+            let mut processes = document["processes"].as_array().unwrap().iter();
+            processes.any(|it| is_of(it, victim))
+        })
+    };
+    let enough = (8..256).map(|step| step * 4 * MIB).find(|memory| is_listed(&one, *memory));
+    let enough = enough.expect("a gigabyte is enough") + 4 * MIB;
+    let two = run_victim();
+    assert!(is_listed(&one, enough) && is_listed(&two, enough), "with {} MiB", enough / MIB);
 }
 
 #[test]
