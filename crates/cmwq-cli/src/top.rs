@@ -33,6 +33,7 @@ use std::time::Duration;
 use cmwq_observe::inspect::Target;
 use regex::Regex;
 
+use crate::descriptors::Waiting;
 use crate::launch::{self, Group, Launched};
 use crate::look::Which;
 use crate::{exit, look, message};
@@ -125,7 +126,7 @@ fn top(args: &Args) -> Result<(), ExitCode> {
 
 /// What the program has written meanwhile, if anything.
 fn hand_on(mut kept: File) {
-    let copied = kept.rewind().and_then(|()| io::copy(&mut kept, &mut io::stdout()));
+    let copied = kept.rewind().and_then(|()| io::copy(&mut kept, &mut Waiting(io::stdout())));
     if let Err(error) = copied {
         message::say(format_args!("what the program wrote cannot be shown: {error}"));
     }

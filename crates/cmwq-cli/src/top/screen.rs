@@ -4,11 +4,12 @@
 mod tests;
 
 use std::env;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, BufWriter, IsTerminal as _, Stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ratatui::DefaultTerminal;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::events::{Event, Events};
@@ -18,6 +19,7 @@ use super::sample::Process;
 use super::take::Taker;
 use super::ui::Ui;
 use super::{table, view};
+use crate::descriptors::Waiting;
 use crate::{exit, message, paint};
 
 /// Says why there can be no live view here.
@@ -48,9 +50,13 @@ pub(super) fn run(mut taker: Taker, mut model: Model, mut ui: Ui) -> Result<(), 
     end.map_err(|error| failed(&error))
 }
 
+/// The terminal, which is waited for where it does not wait.
+type Screen = Terminal<CrosstermBackend<BufWriter<Waiting<Stdout>>>>;
+
 /// Also sees to it that a panic, of whichever thread, gives it back.
-fn take_terminal() -> io::Result<DefaultTerminal> {
-    ratatui::try_init()
+fn take_terminal() -> io::Result<Screen> {
+    drop(ratatui::try_init()?);
+    Terminal::new(CrosstermBackend::new(BufWriter::new(Waiting(io::stdout()))))
 }
 
 fn failed(error: &dyn std::fmt::Display) -> ExitCode {
@@ -59,7 +65,7 @@ fn failed(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 fn watch(
-    terminal: &mut DefaultTerminal,
+    terminal: &mut Screen,
     taker: &mut Taker,
     model: &mut Model,
     ui: &mut Ui,
@@ -108,7 +114,7 @@ fn time_left(model: &Model, ui: &Ui, last_look: Instant) -> Duration {
     ui.interval.saturating_sub(last_look.elapsed())
 }
 
-fn draw(terminal: &mut DefaultTerminal, model: &Model, ui: &mut Ui) -> io::Result<()> {
+fn draw(terminal: &mut Screen, model: &Model, ui: &mut Ui) -> io::Result<()> {
     terminal.autoresize()?;
     let size = terminal.size()?;
     ui.size = (size.width, size.height);
@@ -119,7 +125,7 @@ fn draw(terminal: &mut DefaultTerminal, model: &Model, ui: &mut Ui) -> io::Resul
 }
 
 /// As the shell's Ctrl-Z does.
-fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+fn suspend(terminal: &mut Screen) -> io::Result<()> {
     terminal.show_cursor()?;
     ratatui::restore();
     kill_process(getpid(), Signal::TSTP)?;

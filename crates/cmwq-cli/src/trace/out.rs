@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, fstat};
 
 use super::{Args, Format, Sink, chrome, svg, text, timeline};
+use crate::descriptors::Waiting;
 
 /// Where the trace and the picture go: one of the two, or both.
 pub(super) struct Outs {
@@ -113,7 +114,7 @@ impl Out {
 
     fn begin(self) -> Result<Box<dyn Write>, String> {
         match self {
-            Self::Stdout => Ok(Box::new(io::stdout())),
+            Self::Stdout => Ok(Box::new(Waiting(io::stdout()))),
             Self::File(file, mut name) => {
                 let is_plain = file.metadata().is_ok_and(|about| about.is_file());
                 // Pipes and devices have no length.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use cmwq_observe::inspect::{Snapshot, Target};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::pipe::fcntl_setpipe_size;
 use serde_json::Value;
 
 use crate::support;
@@ -233,4 +236,37 @@ fn what_cannot_be_traced_is_said() {
     other.wait().unwrap();
     let output = cmwq().args(["trace", "1", "--events", "nonsense"]).output().unwrap();
     support::check_code(&output, 2);
+}
+
+/// As one whose other end is a program that runs on an event loop.
+#[test]
+fn to_an_output_that_does_not_wait_a_trace_is_written_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let [raw, tree] = ["raw", "tree"].map(|name| folder.path().join(name));
+    fs::create_dir(&tree).unwrap();
+    for number in 0..100 {
+        fs::write(tree.join(number.to_string()), "text").unwrap();
+    }
+    assert!(
+        cmwq().arg("sum").arg(&tree).env("CMWQ_TRACE", &raw).output().unwrap().status.success()
+    );
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    fcntl_setpipe_size(&writer, 4096).unwrap();
+    let out = writer.try_clone().unwrap();
+    let mut tool = cmwq().arg("trace").arg(&raw).args(["-o", "-"]).stdout(out).spawn().unwrap();
+    let is_full = || {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&writer, PollFlags::OUT)], Some(&now)) == Ok(0)
+    };
+    while !is_full() && tool.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(writer);
+    let mut written = String::new();
+    reader.read_to_string(&mut written).unwrap();
+    assert!(tool.wait().unwrap().success());
+    assert!(written.len() > 4096, "{written}");
+    let document: Value = serde_json::from_str(&written).unwrap();
+    assert!(document["traceEvents"].is_array());
 }
