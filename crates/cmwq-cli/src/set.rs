@@ -155,7 +155,8 @@ fn connect(args: &Args, pid: u32) -> Result<Client, ConnectError> {
     let patience = Duration::from_secs(args.timeout.into());
     let end = Instant::now() + patience;
     let mut client = match &args.socket {
-        Some(path) => Client::connect_at(path, patience)?,
+        Some(path) if args.process == Which::Only => Client::connect_at(path, patience)?,
+        Some(path) => Client::connect_at_of(pid, path, patience)?,
         None => Client::connect_within(pid, patience)?,
     };
     client.end_at(end);

@@ -259,6 +259,11 @@ fn a_socket_elsewhere_is_found() {
     let path = path.to_str().unwrap();
     assert_eq!(victim.done(&["--socket", path, "disk", "nice=0"]), "disk nice=0 (as before)\n");
     victim.refused(&["--socket", "/no/such", "--list"], &["/no/such: "]);
+    // It is not the one that was named.
+    let other = Victim::listening();
+    let there = format!("process {} listens there", victim.child.id());
+    other.refused(&["--socket", path, "disk", "nice=5"], &[&there]);
+    assert_eq!(victim.done(&["disk", "nice=0"]), "disk nice=0 (as before)\n");
     let usual = victim.directory.path().join(format!("cmwq-{}.sock", victim.child.id()));
     assert!(!usual.exists());
 }

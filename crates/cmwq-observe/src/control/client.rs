@@ -110,6 +110,15 @@ impl Client {
         Self::greeted(find::connect_at(path, None).map_err(failed)?, patience)
     }
 
+    /// As [`connect_at`](Self::connect_at), if process `pid` listens there.
+    ///
+    /// # Errors
+    /// As there; [`ConnectError::Failed`] if it is another one.
+    pub fn connect_at_of(pid: u32, path: &Path, patience: Duration) -> Result<Self, ConnectError> {
+        let failed = |source| ConnectError::Failed { path: path.to_owned(), source };
+        Self::greeted(find::connect_at(path, Some(pid)).map_err(failed)?, patience)
+    }
+
     fn greeted(stream: UnixStream, patience: Duration) -> Result<Self, ConnectError> {
         let mut exchange = Exchange::new(stream, patience);
         exchange.greet().map_err(ConnectError::Refused)?;

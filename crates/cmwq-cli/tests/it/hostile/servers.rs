@@ -34,7 +34,7 @@ impl Server {
     /// What `cmwq set` makes of it, with a second of patience.
     fn asked(self, arguments: &[&str]) -> Outcome {
         let socket = self.path.to_str().unwrap();
-        let fixed = ["set", "--timeout", "1", "--socket", socket, "1"];
+        let fixed = ["set", "--timeout", "1", "--socket", socket, "-"];
         let outcome = run(&[&fixed, arguments].concat(), MEMORY / 4);
         self.thread.join().unwrap();
         outcome
