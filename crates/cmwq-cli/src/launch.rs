@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use cmwq_observe::inspect::Target;
 use os_display::Quotable as _;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::ignored::not_ignored;
 use crate::look::others;
 use crate::{exit, message};
 
@@ -81,7 +83,7 @@ impl Launched {
     /// If it ends before, which a message said, or somebody has had enough.
     pub(crate) fn wait_for_queues(&mut self) -> Result<Target, ExitCode> {
         let enough = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             // Where that cannot be, the signal ends this command as ever.
             let _ = signal_hook::flag::register(signal, Arc::clone(&enough));
         }
@@ -108,23 +110,34 @@ impl Launched {
     }
 
     /// Waits until it ends. An interrupt, which a terminal sends to it, too, ends the program and
-    /// not this one; so does a request to terminate, which is handed on.
+    /// not this one; so do a request to terminate and the end of the terminal, which are handed on.
+    /// From then on interrupts end this one.
     ///
     /// # Errors
     /// Those of the system.
     pub(crate) fn wait(mut self) -> io::Result<ExitStatus> {
-        let (ignored, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        signal_hook::flag::register(signal_hook::consts::SIGINT, ignored)?;
-        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&asked))?;
-        loop {
+        let [is_over, asked, hung_up] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
+            match signal {
+                SIGTERM => signal_hook::flag::register(signal, Arc::clone(&asked))?,
+                SIGHUP => signal_hook::flag::register(signal, Arc::clone(&hung_up))?,
+                _ => continue,
+            };
+        }
+        let ended = loop {
             if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
+                break status;
             }
-            if asked.swap(false, Ordering::Relaxed) {
-                self.signal(Signal::TERM);
+            for (flag, signal) in [(&asked, Signal::TERM), (&hung_up, Signal::HUP)] {
+                if flag.swap(false, Ordering::Relaxed) {
+                    self.signal(signal);
+                }
             }
             thread::sleep(PAUSE);
-        }
+        };
+        is_over.store(true, Ordering::Relaxed);
+        Ok(ended)
     }
 
     fn signal(&self, signal: Signal) {

@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use crate::support::{check_code, stderr, tree};
@@ -172,4 +172,44 @@ fn top_finds_what_a_script_started_and_ends_both() {
 fn state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// As when the connection to another machine breaks: it is told to this command alone, or to both.
+#[test]
+fn who_loses_the_terminal_ends_the_program_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = folder.path().join("pid");
+    let temporary = folder.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let script = format!("echo $$ > {0}.new && mv {0}.new {0} && exec sleep 600", told.display());
+    for verb in [&["trace", "-o", "/dev/null"][..], &["top", "--once"]] {
+        let mut command = Command::new(CMWQ);
+        command.args(verb).args(["--", "sh", "-c", &script]).env("TMPDIR", &temporary);
+        let mut tool = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pid: i32 = loop {
+            match fs::read_to_string(&told) {
+                Ok(pid) => break pid.trim().parse().unwrap(),
+                Err(_) => thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        fs::remove_file(&told).unwrap();
+        let patience = Instant::now() + Duration::from_secs(100);
+        while !catches_hangups(tool.id()) {
+            assert!(tool.try_wait().unwrap().is_none(), "{verb:?} has ended");
+            assert!(Instant::now() < patience, "{verb:?} does not catch them");
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill_process(Pid::from_child(&tool), Signal::HUP).unwrap();
+        assert_eq!(tool.wait().unwrap().code(), Some(1), "{verb:?}");
+        let pid = Pid::from_raw(pid).unwrap();
+        assert!(test_kill_process(pid).is_err(), "{verb:?}: the program is still there");
+        let left: Vec<_> = fs::read_dir(&temporary).unwrap().collect();
+        assert!(left.is_empty(), "{verb:?}: {left:?}");
+    }
+}
+
+fn catches_hangups(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1)
 }
