@@ -2,14 +2,14 @@
 //! that does not exist there.
 //!
 //! They are innermost: memory is freed under locks of the `cmwq` crate, and a program may tell of
-//! what is freed ([`debug`](crate::debug)). So a fork takes them behind those of that crate, and
-//! gives them back before: handlers that prepare a fork are called in the reverse order of their
-//! registration, and ours are registered when the library is loaded.
+//! what is freed ([`debug`](crate::debug)). So that crate takes them behind its own, and gives them
+//! back before.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cmwq::raw::{self, Innermost};
 
 use crate::alloc::{DESTROYED, Destroyed};
 use crate::debug::{OBJECTS, Objects};
@@ -53,13 +53,8 @@ std::thread_local! {
 static WATCH: extern "C" fn() = watch;
 
 extern "C" fn watch() {
-    static IS_WATCHING: AtomicBool = AtomicBool::new(false);
-    // ORDERING (here and below): no pairing: a switch.
-    if !IS_WATCHING.load(Ordering::Relaxed) && !IS_WATCHING.swap(true, Ordering::Relaxed) {
-        // SAFETY: the functions are there as long as the library, whose handlers the system forgets
-        // with it.
-        unsafe { libc::pthread_atfork(Some(prepare), Some(give_back), Some(give_back)) };
-    }
+    static LOCKS: Innermost = Innermost { hold, give_back };
+    raw::hold_during_forks(&LOCKS);
 }
 
 /// Whether this thread has prepared a fork.
@@ -67,12 +62,12 @@ fn is_prepared() -> bool {
     HELD.with_borrow(|held| held.is_some())
 }
 
-extern "C" fn prepare() {
+fn hold() {
     let held =
         Held { _devices: DEVICES.hold(), _destroyed: DESTROYED.hold(), _objects: OBJECTS.hold() };
     HELD.with_borrow_mut(|place| **place = Some(held));
 }
 
-extern "C" fn give_back() {
+fn give_back() {
     HELD.with_borrow_mut(|held| drop(held.take()));
 }

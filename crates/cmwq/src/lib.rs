@@ -95,8 +95,9 @@
 //! pending, wherever they were, and can be queued; waiting for one of them, by a [`JoinHandle`], a
 //! [`Waiting`] or a [`scope`](Workqueue::scope), is over at once. A work function that forks must
 //! not return in the child, which would end with a message: it executes a program there, or calls
-//! `_exit`. A daemon forks before it first uses this library. This library makes its threads in a
-//! child without `std::thread`, and so should the program: if another thread of the parent was
+//! `_exit`. A daemon forks before it first uses this library. Handlers of `pthread_atfork` may use
+//! it, if they were registered after it was loaded. This library makes its threads in a child
+//! without `std::thread`, and so should the program: if another thread of the parent was
 //! about to begin or end at the fork, a lock of Rust's library is held in the child for ever, and
 //! [`std::thread::spawn`] hangs.
 //!

@@ -43,6 +43,13 @@ fn children_use_queues() {
     passes(&mut Command::new(program));
 }
 
+#[test]
+fn handlers_of_forks_use_queues() {
+    let source = source("fork_handlers.c");
+    let Some(program) = program("fork_handlers", &source, &[]) else { return };
+    passes(&mut Command::new(program));
+}
+
 /// Whatever lock of the library's another thread had during the fork.
 #[test]
 fn children_of_threads_that_are_inside_of_the_library() {
@@ -79,17 +86,21 @@ fn preloaded_into_a_program_that_knows_nothing_of_it() {
 
 #[test]
 fn linked_statically_with_glibc() {
-    let Some(mut cc) = compiler("cc") else { return };
-    let out = scratch("static_fork").join("fork");
-    cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-static", "-I"]).arg(include_dir());
-    cc.arg(source("fork.c")).arg(built("libcmwq.a")).args(["-lpthread", "-ldl", "-lm", "-o"]);
-    // The linker warns of `dlopen` in static programs; where there is no static C library it fails.
-    let output = cc.arg(&out).output().expect("the compiler runs");
-    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("cannot find") {
-        return println!("no static C library here: skipped");
+    for name in ["fork.c", "fork_handlers.c"] {
+        let Some(mut cc) = compiler("cc") else { return };
+        let out = scratch("static_fork").join("program");
+        cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-static", "-I"]).arg(include_dir());
+        cc.arg(source(name)).arg(built("libcmwq.a")).args(["-lpthread", "-ldl", "-lm", "-o"]);
+        // The linker warns of `dlopen` in static programs; where there is no static C library it
+        // fails.
+        let output = cc.arg(&out).output().expect("the compiler runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() && said.contains("cannot find") {
+            return println!("no static C library here: skipped");
+        }
+        assert!(output.status.success(), "{said}");
+        passes(&mut Command::new(out));
     }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    passes(&mut Command::new(out));
 }
 
 /// Whether a command runs and succeeds.
@@ -112,7 +123,7 @@ fn linked_statically_with_musl() {
     cargo.arg("--manifest-path").arg(crate_dir().join("Cargo.toml"));
     succeed(cargo.arg("--target-dir").arg(&target));
     let archive = target.join(MUSL).join("debug/libcmwq.a");
-    for name in ["fork.c", "queueing.c", "delayed.c"] {
+    for name in ["fork.c", "fork_handlers.c", "queueing.c", "delayed.c"] {
         let out = scratch("musl_static").join("program");
         let mut cc = Command::new("musl-gcc");
         cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-static", "-I"]).arg(include_dir());

@@ -24,6 +24,8 @@ mod softirq;
 mod timers;
 
 pub use crate::api::system::fallible as system;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub use crate::engine::process::{Innermost, hold_during_forks};
 pub use call::{
     Func, IndexedFunc, is_inside_of, queue_call, queue_call_delayed, queue_indexed_call,
 };

@@ -21,6 +21,8 @@ mod starting;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use fork::watch as watch_forks;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub use fork::{Innermost, hold_during_forks};
 /// Models do not fork.
 #[cfg(any(cmwq_loom, cmwq_shuttle))]
 pub(crate) const fn watch_forks() {}

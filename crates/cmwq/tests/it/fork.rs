@@ -2,6 +2,7 @@
 
 mod asking;
 mod first;
+mod handlers;
 mod returning;
 
 use std::cell::RefCell;
@@ -41,6 +42,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::first_readers", first_readers),
     ("fork::first_calls", first::calls),
     ("fork::first_use", first::of_the_library),
+    ("fork::handlers", handlers::handlers),
     ("fork::returning", returning::returning),
     ("fork::hooking", returning::hooking),
     ("fork::without_threads", asking::without_threads),

@@ -16,6 +16,11 @@
 //! - Locks of Rust's library, those of [threads](sense::thread) and of standard error, cannot be
 //!   held, and are not used.
 //!
+//! A program may have handlers of its own that use the library. Those that prepare a fork are
+//! called in the reverse order of their registration, the others in its order. So ours are
+//! registered when the program is loaded: what `main` registers is called before we lock anything,
+//! and after we have given it back and the child is one.
+//!
 //! Why: docs/decisions/child-and-mapping.md
 
 use std::cell::RefCell;
@@ -36,6 +41,7 @@ use crate::os::loaded;
 use crate::os::notice;
 use crate::os::panic;
 use crate::os::park::{Event, Parker};
+use crate::os::published::Lasting;
 use crate::os::recycled;
 use crate::os::sense;
 use crate::os::sync::{AtomicBool, Ordering, PlainGuard};
@@ -63,20 +69,60 @@ std::thread_local! {
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-/// Makes forks noticed from now on. To be called before the first of those locks is taken.
-///
+/// Locks of a library that is made of this one, which are held during a fork, too. They are
+/// innermost: taken last, and given back first.
+#[derive(Debug)]
+pub struct Innermost {
+    /// Takes them. Called by a thread that forks.
+    pub hold: fn(),
+    /// Gives them back, in the parent and in the child, if that thread has them.
+    pub give_back: fn(),
+}
+
+static INNERMOST: Lasting<Innermost> = Lasting::nothing();
+
+/// Has these locks held during forks. To be called before the first of them is taken.
+pub fn hold_during_forks(locks: &'static Innermost) {
+    if INNERMOST.get().is_none() {
+        INNERMOST.set(locks);
+        register();
+    }
+}
+
+/// The handlers are registered.
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+/// There is something that a child has to leave behind, or will be soon.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+/// Called when the program is loaded, or the shared object that this is a part of. A linker that
+/// takes something of this file takes this; where nobody calls it, the first use does.
+#[cfg(not(miri))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = register;
+
 /// Without a lock of its own, which a child might inherit: two threads may come here at the same
-/// time, and the functions below are called twice for each fork then.
+/// time, and the functions below are called twice for each fork then. If the library is unloaded
+/// before its first use, the system forgets them.
+extern "C" fn register() {
+    // ORDERING (here and below): no pairing: who misses it registers once more.
+    if IS_REGISTERED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the functions are there as long as this library.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    IS_REGISTERED.store(true, Ordering::Relaxed);
+}
+
+/// The library is used from now on, and forks are noticed. To be called before the first of those
+/// locks is taken: a child of a process that has used nothing is left as it is.
 pub(crate) fn watch() {
-    static IS_WATCHING: AtomicBool = AtomicBool::new(false);
-    // ORDERING (here and below): no pairing: who misses it watches once more.
-    if IS_WATCHING.load(Ordering::Relaxed) {
+    if IS_USED.load(Ordering::Relaxed) {
         return;
     }
     loaded::stay();
-    // SAFETY: the functions live as long as the process: this library is not unloaded.
-    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
-    IS_WATCHING.store(true, Ordering::Relaxed);
+    register();
+    IS_USED.store(true, Ordering::Relaxed);
 }
 
 /// Whether this thread has prepared a fork.
@@ -102,16 +148,37 @@ extern "C" fn prepare() {
         readers: readers::lock_readers(),
     };
     HELD.with_borrow_mut(|place| **place = Some(held));
+    if let Some(innermost) = INNERMOST.get() {
+        (innermost.hold)();
+    }
 }
 
 extern "C" fn in_parent() {
-    HELD.with_borrow_mut(|held| drop(held.take()));
+    give_back_innermost();
+    give_back();
 }
 
 extern "C" fn in_child() {
-    if !is_prepared() {
-        return;
+    give_back_innermost();
+    // There is one thread, and nobody has come further than `watch` without having been there.
+    if is_prepared() && IS_USED.load(Ordering::Relaxed) {
+        begin_anew();
     }
+    give_back();
+}
+
+fn give_back_innermost() {
+    if let Some(innermost) = INNERMOST.get() {
+        (innermost.give_back)();
+    }
+}
+
+fn give_back() {
+    HELD.with_borrow_mut(|held| drop(held.take()));
+}
+
+/// In a child: leaves behind what is its parent's.
+fn begin_anew() {
     generation::begin();
     sense::thread::begin_anew();
     record::leave_mapping_behind();
@@ -132,5 +199,4 @@ extern "C" fn in_child() {
     reclaim::leave_rescuer();
     thread_group::leave_aboard();
     crate::OBSERVERS.in_child();
-    in_parent();
 }

@@ -54,6 +54,13 @@ pub(crate) fn begin_child(part: impl FnOnce()) -> i32 {
     })
 }
 
+/// Has `handler` called at each fork: before it, by whoever forks, and after it, by both.
+pub(crate) fn at_forks(handler: extern "C" fn()) {
+    // SAFETY: a function of this program.
+    let refused = unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
+    assert_eq!(refused, 0);
+}
+
 /// When a child that hangs is killed. Above the patience of single waits, which have better
 /// messages, and below the time limit of its parent, which then says that it was the child.
 const CHILD_TIME_LIMIT: u32 = 600;
