@@ -31,5 +31,6 @@ pub mod control {
     pub use crate::observe::control::NOTE;
     pub use crate::observe::control::place::{default_path, file_name};
     pub use crate::observe::control::protocol::{GREETING, Request, Target, VERSION, unescape};
-    pub use crate::os::sense::socket::{connect, is_process, peer, poll, send};
+    pub use crate::os::sense::signal::is_process;
+    pub use crate::os::sense::socket::{connect, peer, poll, send};
 }

@@ -9,12 +9,13 @@ use std::{fs, io};
 
 use cmwq::{JoinHandle, Workqueue};
 
-use crate::support::scene::{Scene, Stage};
+use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::PATIENCE;
 use crate::support::{eventually, joined, managed, sys, undisturbed};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("programs::running", running),
+    ("programs::hidden", hidden),
     ("programs::blocking", blocking),
     ("programs::descendants", descendants),
     ("programs::back", back),
@@ -69,11 +70,7 @@ impl Program {
     }
 
     fn cpu_time(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap();
-        let fields: Vec<&str> = stat[stat.rfind(')').unwrap()..].split(' ').collect();
-        let ticks: u64 = fields[12].parse().unwrap();
-        // USER_HZ is 100 on all machines that this runs on.
-        Duration::from_millis(ticks * 10)
+        sys::cpu_time_of_process(self.pid)
     }
 
     /// Waits until it has used the CPU for a while.
@@ -141,18 +138,39 @@ fn while_programs_compute_on_all_cpus_nothing_starts() {
 }
 
 fn running() {
-    let wq = on_few_cpus("running");
+    nothing_starts_beside(&on_few_cpus("running"), Program::start);
+}
+
+/// Programs that compute on all CPUs.
+fn nothing_starts_beside(wq: &Workqueue, start: fn(&Workqueue, &'static str) -> Program) {
     undisturbed(30, || {
-        let programs = on_all_cpus(&wq, SPIN);
+        let programs: Vec<_> = sys::allowed_cpus().iter().map(|_| start(wq, SPIN)).collect();
         // Until then they wait now and then: for what they consist of, from a file system.
         programs.iter().for_each(Program::computes);
-        let (next, begun) = queue_next(&wq);
+        let (next, begun) = queue_next(wq);
         programs.iter().for_each(Program::computes);
         let is_early = has_begun(&begun);
         drop(programs);
         joined(next);
         if is_early { Err("another item started".into()) } else { Ok(()) }
     });
+}
+
+/// Such as in a `chroot` without procfs, or with `hidepid`.
+#[test]
+fn programs_that_procfs_does_not_show_are_taken_to_be_running() {
+    on_each_source("programs::hidden");
+}
+
+fn hidden() {
+    sys::keep_to_few_cpus();
+    if let Err(error) = sys::hide_proc() {
+        return skip(format_args!("/proc cannot be hidden: {error}"));
+    }
+    let wq = managed("hidden");
+    for start in [Program::start, Program::start_here] {
+        nothing_starts_beside(&wq, start);
+    }
 }
 
 #[test]

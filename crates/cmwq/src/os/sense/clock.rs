@@ -15,6 +15,9 @@ pub(crate) struct CpuClock {
     id: libc::clockid_t,
 }
 
+/// What of the CPU time: that of all kinds, by the scheduler.
+const SCHED: libc::clockid_t = 2;
+
 impl CpuClock {
     /// The clock of the calling thread.
     ///
@@ -37,9 +40,16 @@ impl CpuClock {
     /// *Kernel*: "CLOCK_PROCESS_CPUTIME_ID" of others in `clock_getres(2)`; the C library's
     /// `clock_getcpuclockid` makes the same number, and asks the kernel whether it is somebody's.
     pub(super) fn of_process(pid: u32) -> Self {
-        /// What of its CPU time: that of all kinds, by the scheduler.
-        const SCHED: libc::clockid_t = 2;
         Self { id: !pid.cast_signed() << 3 | SCHED }
+    }
+
+    /// The clock of a thread of this process, if there is such a thread.
+    ///
+    /// *Kernel*: as `pthread_getcpuclockid` makes the number.
+    pub(super) fn of_thread(tid: libc::pid_t) -> Self {
+        /// Of one thread alone.
+        const THREAD: libc::clockid_t = 4;
+        Self { id: !tid << 3 | THREAD | SCHED }
     }
 
     /// The CPU time that the thread has used, in nanoseconds; `None` when it has ended. That of a

@@ -20,6 +20,7 @@ use std::{io, mem};
 use super::budget::{above_streams, budget, is_within};
 use super::clock::CpuClock;
 use super::lasting::Lasting;
+use super::signal::is_process;
 use super::stat::{StatFile, ThreadState};
 use crate::os::sync::plain::Arc;
 
@@ -49,11 +50,12 @@ pub(crate) struct Family {
     has_waited: bool,
     /// The thread that ran when all were looked at last, or the one that was looked at last.
     likely: Option<Arc<StatFile>>,
-    /// All processes, if the last look at all found nobody running.
+    /// All who might start somebody, if the last look at all found nobody running: the processes,
+    /// and the thread of ours whose children they are.
     still: Vec<Still>,
 }
 
-/// A process, and the CPU time that it had used before its threads were looked at.
+/// A process, or our own thread, and the CPU time that it had used before it was looked at.
 #[derive(Debug)]
 struct Still {
     clock: CpuClock,
@@ -61,8 +63,7 @@ struct Still {
 }
 
 impl Still {
-    fn of(pid: u32) -> Option<Self> {
-        let clock = CpuClock::of_process(pid);
+    fn of(clock: CpuClock) -> Option<Self> {
         Some(Self { clock, used: clock.now_ns()? })
     }
 
@@ -99,11 +100,25 @@ struct Round {
     is_running: bool,
     /// The threads; if one runs, it is the last. Some of them, if there are many.
     looked_at: Vec<Arc<StatFile>>,
-    processes: usize,
     /// Files of processes that have gone are closed.
     has_tidied: bool,
-    /// One for each process, unless one has no clock or there are too many.
+    /// How many have a clock: each process, and our own thread.
+    clocks: usize,
+    /// One for each of them, unless it could not be read or there are too many.
     still: Vec<Still>,
+}
+
+impl Files {
+    /// The children of a thread of ours. It is there: where procfs does not show it, that is an
+    /// error, and not the thread's end.
+    fn children_of(&mut self, tid: libc::pid_t) -> io::Result<Vec<u32>> {
+        if let Some(list) = &self.ours {
+            return children_in(list);
+        }
+        let (children, list) = open_children(format!("/proc/self/task/{tid}").as_ref())?;
+        self.ours = Some(list);
+        Ok(children)
+    }
 }
 
 impl Family {
@@ -170,12 +185,9 @@ impl Family {
         match self.root {
             Root::Process(pid) => processes.push(pid),
             Root::ChildrenOf(tid) => {
-                if let Some(list) = &self.files.ours {
-                    processes = children_in(list).ok()?;
-                } else {
-                    let task = format!("/proc/self/task/{tid}");
-                    self.files.ours = round.add_children(task.as_ref(), &mut processes)?;
-                }
+                // Once it has run it may have started others.
+                round.remember(CpuClock::of_thread(tid));
+                processes = self.files.children_of(tid).ok()?;
             }
         }
         while let Some(pid) = processes.pop() {
@@ -199,7 +211,14 @@ impl Round {
     }
 
     fn has_all_clocks(&self) -> bool {
-        !self.has_changed && self.processes == self.still.len()
+        !self.has_changed && self.clocks == self.still.len()
+    }
+
+    fn remember(&mut self, clock: CpuClock) {
+        self.clocks += 1;
+        if self.still.len() < REMEMBERED {
+            self.still.extend(Still::of(clock));
+        }
     }
 
     /// Looks at its threads until one runs, the first one first. `None`: procfs does not tell.
@@ -209,10 +228,7 @@ impl Round {
         kept: &mut Vec<Kept>,
         processes: &mut Vec<u32>,
     ) -> Option<()> {
-        self.processes += 1;
-        if self.still.len() < REMEMBERED {
-            self.still.extend(Still::of(pid));
-        }
+        self.remember(CpuClock::of_process(pid));
         let nr_threads = match self.look_at_kept(pid, kept, processes)? {
             0 => self.look_at_first(pid, kept, processes)?,
             nr_threads => nr_threads,
@@ -255,7 +271,10 @@ impl Round {
         processes: &mut Vec<u32>,
     ) -> Option<u64> {
         let task = first_of(pid);
-        let Some(stat) = self.open(&task)? else { return Some(0) };
+        let Some(stat) = self.open(&task)? else {
+            // Who is there, and whom procfs does not show (`hidepid`, no procfs), may run.
+            return if is_process(pid) { None } else { Some(0) };
+        };
         let (state, nr_threads) = self.look_by(&stat)?;
         let list = if waits(state) { self.add_children(&task, processes)? } else { None };
         if state != ThreadState::Gone && self.has_room(kept) {
@@ -342,8 +361,7 @@ impl Round {
         task: &Path,
         processes: &mut Vec<u32>,
     ) -> Option<Option<Lasting<File>>> {
-        let opened = File::open(task.join("children")).and_then(above_streams).map(Lasting::new);
-        match opened.and_then(|list| Ok((children_in(&list)?, list))) {
+        match open_children(task) {
             Ok((children, list)) => {
                 processes.extend(children);
                 Some(Some(list))
@@ -370,6 +388,12 @@ impl Round {
 /// Where the first thread of a process is.
 fn first_of(pid: u32) -> PathBuf {
     format!("/proc/{pid}/task/{pid}").into()
+}
+
+/// Opens the list of a thread's children, and reads it.
+fn open_children(task: &Path) -> io::Result<(Vec<u32>, Lasting<File>)> {
+    let list = File::open(task.join("children")).and_then(above_streams)?;
+    Ok((children_in(&list)?, Lasting::new(list)))
 }
 
 fn waits(state: ThreadState) -> bool {

@@ -1,4 +1,5 @@
-//! Handlers of signals: whether one is there, and setting one; and threads that handle none.
+//! Handlers of signals: whether one is there, and setting one; threads that handle none; and
+//! whether there is somebody to send one to.
 //!
 //! *Does not* replace a handler that the program has.
 
@@ -8,6 +9,15 @@ use std::ptr;
 
 /// A handler.
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Whether there is such a process, whatever procfs shows.
+pub fn is_process(pid: u32) -> bool {
+    // Other numbers would mean groups of processes.
+    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
+    // SAFETY: signal 0 is none; takes numbers only.
+    let is_refused = unsafe { libc::kill(pid, 0) } != 0;
+    !is_refused || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
 
 /// What is done with a signal now.
 fn action(signal: i32) -> Option<libc::sigaction> {

@@ -183,17 +183,6 @@ pub(crate) fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether there is such a process.
-pub fn is_process(pid: u32) -> bool {
-    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
-    // SAFETY: signal 0 is none; takes numbers only.
-    pid > 0
-        && !matches!(
-        check(unsafe { libc::kill(pid, 0) }),
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH)
-        )
-}
-
 /// Runs `make`, which starts threads, with all signals blocked that can wait: the threads will
 /// never run a handler of the program's.
 pub(crate) fn without_signals<T>(make: impl FnOnce() -> T) -> T {

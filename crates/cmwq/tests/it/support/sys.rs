@@ -166,12 +166,18 @@ pub(crate) fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// As the system numbers clocks: of what the scheduler counts.
+const SCHEDULED: i32 = 2;
+
 /// The CPU time that a thread of this process has used.
 pub(crate) fn cpu_time_of(tid: i32) -> Duration {
-    // As the system numbers these clocks: of one thread, and what the scheduler counts.
     const OF_THREAD: i32 = 4;
-    const SCHEDULED: i32 = 2;
     clock((!tid << 3) | OF_THREAD | SCHEDULED)
+}
+
+/// The CPU time that a process has used that nobody has waited for yet.
+pub(crate) fn cpu_time_of_process(pid: u32) -> Duration {
+    clock((!pid.cast_signed() << 3) | SCHEDULED)
 }
 
 fn clock(id: libc::clockid_t) -> Duration {

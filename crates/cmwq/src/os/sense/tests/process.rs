@@ -2,8 +2,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 
 use super::eventually;
+use crate::os::sense::sched::gettid;
 use crate::os::sense::{Family, Root};
 
 /// A shell's function that computes for ten seconds or so, and ends even if nobody kills it.
@@ -53,8 +56,42 @@ impl Drop for Shell {
     }
 }
 
+/// A thread that starts shells, and waits in between. It ends them when it ends.
+struct Starter {
+    tid: libc::pid_t,
+    scripts: Option<mpsc::Sender<&'static str>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Starter {
+    fn new() -> Self {
+        let (tell, told) = mpsc::channel();
+        let (scripts, asked) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            tell.send(gettid()).unwrap();
+            let _shells: Vec<_> = asked.into_iter().map(Shell::new).collect();
+        });
+        Self { tid: told.recv().unwrap(), scripts: Some(scripts), thread: Some(thread) }
+    }
+
+    fn start(&self, script: &'static str) {
+        self.scripts.as_ref().expect("until it is dropped").send(script).unwrap();
+    }
+}
+
+impl Drop for Starter {
+    fn drop(&mut self) {
+        drop(self.scripts.take());
+        let _ = self.thread.take().expect("dropped once").join();
+    }
+}
+
 fn found_waiting(shell: &Shell) -> Family {
-    let mut family = Family::new(Root::Process(shell.0.id()));
+    wait_for(Family::new(Root::Process(shell.0.id())))
+}
+
+/// The family, when it was found waiting.
+fn wait_for(mut family: Family) -> Family {
     // A shell that has not got as far as its `read` may wait for a page of its program.
     eventually("the family waits, and stays so", || {
         family.look() == Some(false) && family.has_not_run()
@@ -84,6 +121,34 @@ fn a_family_that_waited_is_looked_at_again_when_one_of_it_has_run() {
     }
 }
 
+/// The others still wait, and have not had a CPU since.
+#[test]
+fn a_program_that_is_started_beside_others_that_wait_is_looked_at() {
+    let starter = Starter::new();
+    starter.start("read line");
+    let mut family = Family::new(Root::ChildrenOf(starter.tid));
+    eventually("it has started", || first_child_of(starter.tid).is_some());
+    family = wait_for(family);
+    starter.start("computes");
+    eventually("a clock says that somebody ran", || !family.has_not_run());
+    eventually("a look says that it runs", || family.look() == Some(true));
+}
+
+#[test]
+fn of_a_thread_that_has_started_nobody_no_program_runs() {
+    let starter = Starter::new();
+    let family = wait_for(Family::new(Root::ChildrenOf(starter.tid)));
+    assert!(family.has_not_run() && !family.is_likely_running());
+}
+
+/// As where procfs is that of another system, or nowhere: the thread is there.
+#[test]
+fn of_a_thread_that_procfs_does_not_show_nobody_can_tell() {
+    let mut family = Family::new(Root::ChildrenOf(libc::pid_t::MAX));
+    assert_eq!(family.look(), None);
+    assert!(!family.has_not_run());
+}
+
 #[test]
 fn a_family_that_has_ended_does_not_run() {
     let mut shell = Shell::new("read line");
@@ -100,8 +165,16 @@ const THREE: &str = "exec 3<&0; { { read line; computes; } <&3 & wait; } & exec 
 
 /// The first child of a process, by their numbers.
 fn child_of(pid: u32) -> Option<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
+    first_in(&format!("/proc/{pid}/task/{pid}/children"))
+}
+
+/// The same, of a thread of this process.
+fn first_child_of(tid: libc::pid_t) -> Option<u32> {
+    first_in(&format!("/proc/self/task/{tid}/children"))
+}
+
+fn first_in(list: &str) -> Option<u32> {
+    fs::read_to_string(list).ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// What stands in the file of a process behind its name: its state, and its parent.
