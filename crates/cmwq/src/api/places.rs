@@ -67,9 +67,10 @@ pub fn set_unbound_cpumask(cpus: &CpuSet) -> Result<(), Error> {
 ///
 /// A CPU that was switched off, or a cpuset that changed, is noticed anyway, within a second of
 /// work; an idle process is not woken for it. The CPUs are those that the cpuset leaves, and if the
-/// process was started with a narrower mask (`taskset`), of those. That a program confines some of
-/// its own threads makes no difference. The cgroup's CPU quota is not read again: it is taken as it
-/// was when the library was first used.
+/// process was started with a narrower mask (`taskset`), of those: if none of its threads has more
+/// when the library is first used. That a program confines some of its own threads makes no
+/// difference, whichever of them comes first. The cgroup's CPU quota is not read again: it is taken
+/// as it was when the library was first used.
 ///
 /// Blocks for as long as it takes to read some files of `/sys` and to set the CPUs of every worker:
 /// a system call for each. Changes are made one after another. Does not wait for items. Not for hot

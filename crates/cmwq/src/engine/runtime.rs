@@ -205,11 +205,10 @@ impl Registry {
 impl Machine {
     pub(crate) fn read(params: &Params) -> Self {
         let sys = topo::SYS_ROOT.as_ref();
-        let allowed = topo::allowed_cpus();
         if let Some(nr_cpus) = params.debug_pretend_cpus {
-            return Self::pretended(nr_cpus, allowed);
+            return Self::pretended(nr_cpus, topo::allowed_cpus());
         }
-        let start_mask = placement::confines(&allowed).then(|| allowed.clone());
+        let (allowed, start_mask) = placement::at_start();
         let possible = match &start_mask {
             Some(mask) => mask.clone(),
             None => topo::present_cpus(sys).unwrap_or_default().or(&allowed),

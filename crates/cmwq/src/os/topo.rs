@@ -35,6 +35,7 @@ pub use scope::{AffinityScope, ParseScopeError};
 pub(crate) use scope::{Pod, pods};
 pub(crate) use system::{
     SYS_ROOT, affinity_of, allowed_cpus, isolated_cpus, online_cpus, possible_cpus, present_cpus,
+    threads,
 };
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use task_limit::TaskLimit;

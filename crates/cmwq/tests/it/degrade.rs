@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::cpus::confine_all;
 use crate::support::load::burn;
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
 use crate::support::{
@@ -195,7 +196,7 @@ fn no_affinity() {
 
 fn one_cpu() {
     let cpu = sys::allowed_cpus()[0];
-    sys::confine(0, &[cpu]).unwrap();
+    confine_all(&[cpu]);
     if cmwq_observe::diagnose().unwrap().detect == cmwq::Detect::Perf && !sys::is_root() {
         skip("switch records may be refused");
         return;
@@ -251,11 +252,7 @@ fn fewer_cpus() {
             handles.push((i, queues[i % 3].queue_on(cpus[i % cpus.len()], item)));
         }
         if round == 2 {
-            for task in procfs::other_tasks() {
-                // It may have ended meanwhile.
-                let _ = sys::confine(task.tid, &[*last]);
-            }
-            sys::confine(0, &[*last]).unwrap();
+            confine_all(&[*last]);
         }
     }
     for (i, handle) in handles {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::cpus::keep_to_few_cpus;
 use crate::support::load::burn;
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
 use crate::support::wait::{Opened, PATIENCE};
@@ -154,7 +155,7 @@ fn starts_during_a_sleep(cpu: u32) -> bool {
 
 /// As [`blocks`], while other programs keep every CPU busy, so that it never goes idle.
 fn beside_hogs() {
-    sys::keep_to_few_cpus();
+    keep_to_few_cpus();
     if is_perf_refused() {
         return;
     }

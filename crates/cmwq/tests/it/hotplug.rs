@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, Workqueue};
 
-use crate::support::cpus::{Cpus, on_cpus_that_stay};
+use crate::support::cpus::{Cpus, confine_all, on_cpus_that_stay};
 use crate::support::cpuset::Cpuset;
 use crate::support::load::burn;
 use crate::support::procfs::Task;
@@ -32,16 +32,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("hotplug::another_cpuset", another_cpuset),
     ("hotplug::cpuset", cpuset),
     ("hotplug::started_narrow", started_narrow),
+    ("hotplug::pinned_first", pinned_first),
 ];
-
-/// What a cpuset does to the threads of a process.
-pub(crate) fn confine_all(cpus: &[u32]) {
-    for task in procfs::other_tasks() {
-        // It may have ended meanwhile.
-        let _ = sys::confine(task.tid, cpus);
-    }
-    sys::confine(0, cpus).unwrap();
-}
 
 /// The CPU that stays, the one that leaves, and all.
 pub(crate) fn cast() -> Option<(u32, u32, Vec<u32>)> {
@@ -498,11 +490,36 @@ fn a_process_that_was_started_on_one_cpu_stays_there() {
 fn started_narrow() {
     let cpus = sys::allowed_cpus();
     let (cpu, other) = (cpus[0], *cpus.last().unwrap());
-    sys::confine(0, &[cpu]).unwrap();
+    confine_all(&[cpu]);
     for wq in every_kind("narrow") {
         cmwq::rescan_cpus().unwrap();
         assert_eq!(joined(wq.queue(sys::allowed_cpus)), [cpu]);
         assert_eq!(joined(wq.queue_on(other, sys::current_cpu)), cpu);
     }
     assert_eq!(cmwq::unbound_cpumask().unwrap().count(), 1);
+}
+
+/// Which of a program's threads comes first is chance.
+#[test]
+fn a_pinned_thread_that_uses_the_library_first_does_not_confine_it() {
+    Stage::new("hotplug::pinned_first").on_cpus_that_stay().play();
+}
+
+fn pinned_first() {
+    let cpus = sys::allowed_cpus();
+    let cpu = cpus[0];
+    let first = thread::spawn(move || {
+        sys::confine(0, &[cpu]).unwrap();
+        joined(managed("first").queue(|| ()));
+    });
+    first.join().unwrap();
+    for round in ["at first", "looked at again"] {
+        let bound = percpu("bound");
+        let ran_on: Vec<_> =
+            cpus.iter().map(|cpu| joined(bound.queue_on(*cpu, sys::current_cpu))).collect();
+        assert_eq!(ran_on, cpus, "{round}");
+        assert_eq!(joined(unbound("anywhere").queue(sys::allowed_cpus)), cpus, "{round}");
+        assert_eq!(cmwq::unbound_cpumask().unwrap().count(), cpus.len(), "{round}");
+        cmwq::rescan_cpus().unwrap();
+    }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::{CpuSet, JoinHandle, Work, Workqueue, blocking};
 
+use crate::support::cpus::confine_all;
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::{Opened, PATIENCE};
@@ -36,7 +37,7 @@ pub(crate) const SCENES: &[Scene] = &[
 fn only_two_cpus() -> [u32; 2] {
     let cpus = sys::allowed_cpus();
     let two = [cpus[0], cpus[1]];
-    sys::confine(0, &two).unwrap();
+    confine_all(&two);
     two
 }
 

@@ -9,6 +9,7 @@ use std::{fs, io};
 
 use cmwq::{JoinHandle, Workqueue};
 
+use crate::support::cpus::{confine_all, keep_to_few_cpus};
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::PATIENCE;
 use crate::support::{eventually, joined, managed, sys, undisturbed};
@@ -32,7 +33,7 @@ const WHILE: Duration = Duration::from_millis(60);
 
 /// A managed queue in a process that keeps to a few CPUs from now on.
 fn on_few_cpus(name: &str) -> Workqueue {
-    sys::keep_to_few_cpus();
+    keep_to_few_cpus();
     managed(name)
 }
 
@@ -163,7 +164,7 @@ fn programs_that_procfs_does_not_show_are_taken_to_be_running() {
 }
 
 fn hidden() {
-    sys::keep_to_few_cpus();
+    keep_to_few_cpus();
     if let Err(error) = sys::hide_proc() {
         return skip(format_args!("/proc cannot be hidden: {error}"));
     }
@@ -311,7 +312,7 @@ fn who_waits_on_after_its_program_has_ended_makes_room() {
 /// Nobody but the item says that it waits: where it stops watching, inside of the section in which
 /// it does.
 fn watched_inside() {
-    sys::confine(0, &sys::allowed_cpus()[..1]).unwrap();
+    confine_all(&sys::allowed_cpus()[..1]);
     let wq = managed("inside");
     let (tell, told) = mpsc::channel();
     let waits = wq.queue(move || {

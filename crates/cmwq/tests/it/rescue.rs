@@ -11,6 +11,7 @@ use cmwq::{Builder, ErrorKind, JoinHandle, Workqueue};
 
 use crate::idle::assert_quiet;
 use crate::nproc::{more_threads, no_more_threads, user};
+use crate::support::cpus::confine_all;
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::Opened;
@@ -336,7 +337,7 @@ fn creating() {
 fn managed_or_unbound(kind: fn(Builder) -> Builder) {
     let cpu = cpu();
     // No other pod helps.
-    sys::confine(0, &[cpu]).unwrap();
+    confine_all(&[cpu]);
     let wq = reclaim("rescued", kind);
     let stuck = Stuck::new(kind(Workqueue::builder("plain")).build().unwrap(), &[cpu]);
     let (peak, from) = (Arc::new(Peak::new()), Instant::now());

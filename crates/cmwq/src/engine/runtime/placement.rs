@@ -98,14 +98,48 @@ pub(crate) struct Layout {
     pods: Vec<(CpuSet, CpuSet)>,
 }
 
-/// Whether the calling thread's mask, which was `allowed` a moment ago, is narrower than what its
-/// cpuset would allow.
-pub(crate) fn confines(allowed: &CpuSet) -> bool {
+/// The CPUs that the process has when it first uses the library; and the same once more if somebody
+/// confines it to them (`taskset`), so that the cpuset would allow others.
+///
+/// One thread does not tell that: a program pins threads of its own, and one of these may come here
+/// first. What whoever starts a program confines, all its threads inherit.
+pub(super) fn at_start() -> (CpuSet, Option<CpuSet>) {
+    let own = topo::allowed_cpus();
+    if has_all(&own) {
+        return (own, None);
+    }
+    let threads = threads();
+    let allowed = allowed_to(&threads);
+    let start_mask = confines(&allowed, &threads).then(|| allowed.clone());
+    (allowed, start_mask)
+}
+
+fn has_all(cpus: &CpuSet) -> bool {
+    topo::online_cpus(topo::SYS_ROOT.as_ref()).is_some_and(|online| online.is_subset(cpus))
+}
+
+/// The threads that there are now. The calling one alone, if procfs does not show it: then the
+/// others that it shows are of another system.
+fn threads() -> Vec<libc::pid_t> {
+    let (own, all) = (sense::sched::gettid(), topo::threads());
+    if all.contains(&own) { all } else { vec![own] }
+}
+
+/// The CPUs that any of these threads may run on, or the calling one.
+fn allowed_to(threads: &[libc::pid_t]) -> CpuSet {
+    // One of them may have ended.
+    let masks = threads.iter().filter_map(|tid| topo::affinity_of(*tid).ok());
+    masks.fold(topo::allowed_cpus(), |all, mask| all.or(&mask))
+}
+
+/// Whether the masks of these threads, which were `allowed` together a moment ago, are narrower
+/// than what the cpuset would allow.
+fn confines(allowed: &CpuSet, threads: &[libc::pid_t]) -> bool {
     let sys = topo::SYS_ROOT.as_ref();
     let Some(present) = topo::present_cpus(sys).or_else(|| topo::possible_cpus(sys)) else {
         return false;
     };
-    if topo::online_cpus(sys).is_some_and(|online| online.is_subset(allowed)) {
+    if has_all(allowed) {
         return false;
     }
     // A thread that ends at once asks: the caller's own mask must not be touched.
@@ -114,7 +148,7 @@ pub(crate) fn confines(allowed: &CpuSet) -> bool {
         topo::affinity_of(0).ok()
     });
     let Ok(Some(widest)) = widest else { return false };
-    is_narrower(allowed, &widest, &topo::allowed_cpus())
+    is_narrower(allowed, &widest, &allowed_to(threads))
 }
 
 /// Whether a mask, which was `before` and `after` the moment at which no more than `widest` could

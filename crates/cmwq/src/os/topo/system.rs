@@ -56,6 +56,13 @@ pub(super) fn read_number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// The threads of this process, by the numbers that procfs has for them; none if it does not show
+/// the process.
+pub(crate) fn threads() -> Vec<libc::pid_t> {
+    let Ok(listed) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    listed.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The CPUs that a thread of this process, or the calling one (0), may run on now.
 ///
 /// Asks with growing buffers, because the kernel refuses one that is smaller than its own mask and

@@ -9,8 +9,8 @@ use cmwq::{Attrs, Builder, DelayedWork, Work, Workqueue};
 
 use super::flushes::begun;
 use super::{build, computing, cpu, gated, play};
-use crate::hotplug::{cast, confine_all, for_a_cast};
-use crate::support::cpus::on_cpus_that_stay;
+use crate::hotplug::{cast, for_a_cast};
+use crate::support::cpus::{confine_all, on_cpus_that_stay};
 use crate::support::wait::{Opened, within};
 use crate::support::{Gate, eventually, gated_work, joined, sys};
 

@@ -3,7 +3,27 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::sys;
+use super::{procfs, sys};
+
+/// Confines all threads, as a cpuset does, and as those of a program are that is started by
+/// `taskset`.
+pub(crate) fn confine_all(cpus: &[u32]) {
+    for task in procfs::other_tasks() {
+        // It may have ended meanwhile.
+        let _ = sys::confine(task.tid, cpus);
+    }
+    sys::confine(0, cpus).unwrap();
+}
+
+/// How many CPUs a scene keeps to in which a program computes on each. On many CPUs, above all on
+/// emulated ones, those would leave nothing for the rest of the test.
+const FEW: usize = 4;
+
+/// Confines the process to a few CPUs, if there are more. To be called before the library is used.
+pub(crate) fn keep_to_few_cpus() {
+    let cpus = sys::allowed_cpus();
+    confine_all(&cpus[..cpus.len().min(FEW)]);
+}
 
 /// What there is to see of them at a moment. While two looks are equal, none came or left between
 /// them.

@@ -150,17 +150,6 @@ pub(crate) fn confine(tid: i32, cpus: &[u32]) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(tid, size_of_val(&mask), &raw const mask) })
 }
 
-/// How many CPUs a scene keeps to in which a program computes on each. On many CPUs, above all on
-/// emulated ones, those would leave nothing for the rest of the test.
-const FEW: usize = 4;
-
-/// Confines the calling thread, and those that it starts, to a few CPUs, if there are more. To be
-/// called before the library is used.
-pub(crate) fn keep_to_few_cpus() {
-    let cpus = allowed_cpus();
-    confine(0, &cpus[..cpus.len().min(FEW)]).unwrap();
-}
-
 /// The CPU time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
