@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use super::softirq;
 use crate::api::rcu::source::{self, RcuFunc, RcuHead};
 use crate::engine::callbacks::Callback;
-use crate::engine::process::Process;
+use crate::engine::process::{Process, watch_forks};
 use crate::engine::readers;
 
 /// Calls `func(head)` after a grace period, from another context than the caller's.
@@ -21,6 +21,7 @@ use crate::engine::readers;
 /// `head` must be valid until the function is called with it, and the function fit to be called
 /// with it, once, by any thread.
 pub unsafe fn call_rcu(head: NonNull<RcuHead>, func: RcuFunc) {
+    watch_forks();
     // SAFETY: the head is ours until the function is called.
     unsafe {
         head.as_ref().keep(func as *mut ());
@@ -35,6 +36,7 @@ pub unsafe fn call_rcu(head: NonNull<RcuHead>, func: RcuFunc) {
 /// # Safety
 /// `object` must be of `malloc` and nobody's but the readers', and `head` a part of it.
 pub unsafe fn free_rcu(head: NonNull<RcuHead>, object: NonNull<()>) {
+    watch_forks();
     // SAFETY: the head is ours.
     unsafe {
         head.as_ref().keep(object.as_ptr());
@@ -46,6 +48,7 @@ pub unsafe fn free_rcu(head: NonNull<RcuHead>, object: NonNull<()>) {
 ///
 /// KERNEL: `rcu_barrier` — same.
 pub fn rcu_barrier() {
+    watch_forks();
     if readers::says_waits_for_itself() {
         return;
     }

@@ -8,7 +8,8 @@ use super::RcuItem;
 use crate::engine::readers;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
-use crate::os::sync::OnceLock;
+use crate::os::sync::plain::{AtomicPtr, Ordering};
+use crate::os::sync::{acquire, release};
 
 /// What a source of grace periods calls when one is over.
 pub type RcuFunc = unsafe extern "C" fn(*mut RcuHead);
@@ -76,7 +77,32 @@ pub unsafe trait GracePeriods: Sync {
     fn rcu_barrier(&self);
 }
 
-static SOURCE: OnceLock<Option<&'static dyn GracePeriods>> = OnceLock::new();
+/// A source, or the knowledge that there is none.
+type Known = Option<&'static dyn GracePeriods>;
+
+/// Null until that is known, then for ever the same. No cell that somebody may be about to set: a
+/// child that is forked meanwhile would wait for him for ever.
+static SOURCE: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
+
+fn known() -> Option<Known> {
+    // ORDERING: Acquire pairs with the Release of `set`.
+    let known = SOURCE.load(acquire("published"));
+    // SAFETY: null, or from a box that is never freed.
+    unsafe { known.as_ref() }.copied()
+}
+
+/// `false`: it is known already.
+fn set(source: Known) -> bool {
+    let new = Box::into_raw(Box::new(source));
+    let (null, publishing) = (ptr::null_mut(), release("publish"));
+    // ORDERING: Release pairs with the Acquire of `known`; who comes too late reads nothing here.
+    if SOURCE.compare_exchange(null, new, publishing, Ordering::Relaxed).is_ok() {
+        return true;
+    }
+    // SAFETY: of the box above, and nobody has seen it.
+    drop(unsafe { Box::from_raw(new) });
+    false
+}
 
 /// Makes `source` say when grace periods are over, for all [`RcuWork`](crate::RcuWork) of the
 /// process. Sections of [`rcu_read_lock`](crate::rcu_read_lock) are waited for besides.
@@ -114,28 +140,28 @@ static SOURCE: OnceLock<Option<&'static dyn GracePeriods>> = OnceLock::new();
 /// # Ok::<(), cmwq::Error>(())
 /// ```
 pub fn set_grace_periods(source: &'static dyn GracePeriods) -> Result<(), Error> {
-    SOURCE.set(Some(source)).map_err(|_| {
-        Error::invalid(
-            "grace periods have a source already: it can be set once, before the first RcuWork is \
-             queued",
-        )
-    })
+    if set(Some(source)) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "grace periods have a source already: it can be set once, before the first RcuWork is \
+         queued",
+    ))
 }
 
 /// The source, if the program has set one or one was found for an item.
 pub(crate) fn given() -> Option<&'static dyn GracePeriods> {
-    SOURCE.get().copied().flatten()
+    known().flatten()
 }
 
 /// The program's source, if it has one.
 fn source() -> Option<&'static dyn GracePeriods> {
-    if let Some(source) = SOURCE.get() {
-        return *source;
+    if let Some(source) = known() {
+        return source;
     }
-    // Found before the cell is asked to be set, which takes a moment only: a child that is forked
-    // meanwhile would wait for ever.
-    let found = without_a_source();
-    *SOURCE.get_or_init(|| found)
+    // If another thread is first, what it has found holds.
+    set(without_a_source());
+    given()
 }
 
 #[cold]

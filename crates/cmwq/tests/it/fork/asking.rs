@@ -51,7 +51,7 @@ pub(super) fn without_threads() {
 }
 
 /// A source whose grace periods are over at once.
-struct AtOnce;
+pub(super) struct AtOnce;
 
 // SAFETY: there are no readers to wait for.
 unsafe impl GracePeriods for AtOnce {

@@ -1,10 +1,15 @@
 //! Forking beside the first use of the library, of a queue in a child, and of what may be called
 //! before.
 
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use cmwq::raw::{self, RcuHead};
+
+use super::asking::AtOnce;
 use crate::support::scene::Stage;
 use crate::support::{joined, managed, sys};
 
@@ -18,7 +23,23 @@ const FIRST_CALLS: &[fn()] = &[
     || cmwq::set_watchdog_handler(|_| ()),
     || _ = cmwq::notices(),
     || _ = cmwq::control::path(),
+    raw::rcu_barrier,
+    call_rcu,
 ];
+
+/// With a source that calls at once, so that no queue is used.
+fn call_rcu() {
+    unsafe extern "C" fn free(head: *mut RcuHead) {
+        // SAFETY: of the box below, which nobody else has.
+        drop(unsafe { Box::from_raw(head.cast::<MaybeUninit<RcuHead>>()) });
+    }
+    // There may be one already.
+    let _ = cmwq::set_grace_periods(&AtOnce);
+    // As C's.
+    let head = Box::leak(Box::new(MaybeUninit::<RcuHead>::zeroed()));
+    // SAFETY: it is there until `free` is called, which any thread may do.
+    unsafe { raw::call_rcu(NonNull::from(head).cast(), free) };
+}
 
 /// Another thread has done nothing but one of them, again and again, when the process forks.
 #[test]
