@@ -302,7 +302,11 @@ impl Loop {
         }
         self.rescan = Rescan::begin(now);
         let displaced = self.service.rescan_at.swap(NEVER, Ordering::Relaxed);
-        self.runtime.rescan(displaced != NEVER);
+        let repin = displaced != NEVER;
+        if !self.runtime.try_rescan(repin) && repin {
+            // In a second.
+            self.service.rescan_soon();
+        }
     }
 
     fn write_comms(&mut self, now: Nanos) {

@@ -28,7 +28,7 @@ use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense;
-use crate::os::sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::os::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
 use crate::record::Places;
 
@@ -350,13 +350,28 @@ impl Runtime {
     /// elsewhere.
     pub(crate) fn rescan(&'static self, repin: bool) {
         self.placement.is_mask_set.wait(None);
+        self.rescan_under(&lock(&self.placement.changing), repin);
+    }
+
+    /// As [`Self::rescan`], by the service thread, unless somebody is changing something: he may
+    /// have lost his CPU, and timers and ticks would wait with this thread. `false`: nobody has
+    /// looked.
+    #[must_use]
+    pub(crate) fn try_rescan(&'static self, repin: bool) -> bool {
+        let Some(changing) = try_lock(&self.placement.changing) else { return false };
+        self.rescan_under(&changing, repin);
+        true
+    }
+
+    /// Under the lock: who looked before a change must not have his say after who looked later.
+    fn rescan_under(&'static self, changing: &MutexGuard<'_, ()>, repin: bool) {
         // ORDERING: ordered by `is_mask_set`.
         let tid = self.placement.mask_tid.load(Ordering::Relaxed);
         if tid == 0 {
             return;
         }
         let possible = self.machine.possible();
-        self.look(repin, || {
+        let see = || {
             let mut allowed = self.placement.mask_of(tid as libc::pid_t, &possible)?.and(&possible);
             if let Some(start) =
                 self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
@@ -364,13 +379,17 @@ impl Runtime {
                 allowed = allowed.and(start);
             }
             Some(allowed).filter(|allowed| !allowed.is_empty())
-        });
+        };
+        self.look(changing, repin, see);
     }
 
     /// As [`Self::rescan`]; `see` says which CPUs the process has, if it can.
-    pub(crate) fn look(&'static self, repin: bool, see: impl FnOnce() -> Option<CpuSet>) {
-        // Under the lock: who looked before a change must not have his say after who looked later.
-        let _changing = lock(&self.placement.changing);
+    fn look(
+        &'static self,
+        _changing: &MutexGuard<'_, ()>,
+        repin: bool,
+        see: impl FnOnce() -> Option<CpuSet>,
+    ) {
         let Some(allowed) = see() else { return };
         let mut in_use = CpusInUse::clone(&self.placement.now());
         let known = in_use.known.renewed(&allowed);
@@ -384,10 +403,16 @@ impl Runtime {
         self.apply(in_use);
     }
 
+    /// As if somebody was in the middle of a change, until it is dropped.
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+    pub(crate) fn hold_changing(&self) -> MutexGuard<'_, ()> {
+        lock(&self.placement.changing)
+    }
+
     /// The process has these CPUs now.
     #[cfg(test)]
     pub(crate) fn allow(&'static self, allowed: &CpuSet) {
-        self.look(true, || Some(allowed.clone()));
+        self.look(&lock(&self.placement.changing), true, || Some(allowed.clone()));
     }
 
     /// The scope of queues that name none. KERNEL: the parameter `default_affinity_scope` — same.

@@ -1,10 +1,10 @@
-//! What relies on the thread when it has ended.
+//! What relies on the thread when it has ended, and what it does not wait for.
 
 use std::thread;
 
 use cmwq_core::Creator;
 
-use super::start;
+use super::{Loop, start};
 use crate::Workqueue;
 use crate::engine::process::on_one_cpu;
 use crate::engine::runtime::Runtime;
@@ -47,4 +47,19 @@ fn the_service_creates_as_whom_it_was_asked_for() {
     }
     let asked = runtime.service.to_create_for().into_iter().map(|(_, by)| by);
     assert_eq!(asked.collect::<Vec<_>>(), [Creator::First, Creator::Spare]);
+}
+
+/// He may have lost his CPU, and timers and ticks would wait with it.
+#[test]
+fn it_does_not_wait_for_who_changes_which_cpus_are_used() {
+    let runtime = on_one_cpu();
+    let mut service = Loop::new(runtime);
+    runtime.service.rescan_soon();
+    let in_a_second = service.rescan.at(0);
+    let changing = runtime.hold_changing();
+    service.rescan(in_a_second);
+    assert!(runtime.service.is_to_rescan(), "nobody has looked");
+    drop(changing);
+    service.rescan(service.rescan.at(0));
+    assert!(!runtime.service.is_to_rescan());
 }
