@@ -11,8 +11,12 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::connections::Connections;
 use super::{Name, Store, Stored, Unavailable};
 
+/// What is behind the original in a row is reached through all of the original's pages, so the
+/// original is last.
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS pictures (
-    name TEXT PRIMARY KEY, original BLOB NOT NULL, thumbnail BLOB NOT NULL) WITHOUT ROWID";
+    name TEXT PRIMARY KEY, thumbnail BLOB NOT NULL, original BLOB NOT NULL)";
+const INSERT: &str =
+    "INSERT OR IGNORE INTO pictures (name, thumbnail, original) VALUES (?1, ?2, ?3)";
 
 /// A database in a file. One connection writes, as SQLite has it anyway, and waits for the disk
 /// each time; as many read as calls are made.
@@ -65,8 +69,8 @@ impl Store for Sqlite {
         let Stored { original, thumbnail } = stored;
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         writer
-            .prepare_cached("INSERT OR IGNORE INTO pictures VALUES (?1, ?2, ?3)")
-            .and_then(|mut insert| insert.execute(params![name.as_str(), original, thumbnail]))
+            .prepare_cached(INSERT)
+            .and_then(|mut insert| insert.execute(params![name.as_str(), thumbnail, original]))
             .map(drop)
             .map_err(unavailable)
     }
@@ -83,5 +87,30 @@ impl Store for Sqlite {
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What this thread has read, in bytes.
+    fn has_read() -> u64 {
+        let io = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+        read.parse().unwrap()
+    }
+
+    #[test]
+    fn a_thumbnail_is_found_without_reading_the_original() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&folder.path().join("thumbs.db")).unwrap();
+        let stored = Stored { original: vec![1; 20 << 20], thumbnail: vec![2; 5000] };
+        let name = Name::of(&stored.original);
+        store.put(&name, &stored).unwrap();
+        let before = has_read();
+        assert_eq!(store.thumbnail(&name).unwrap(), Some(stored.thumbnail));
+        let read = has_read() - before;
+        assert!(read < 1 << 20, "{read} bytes");
     }
 }
