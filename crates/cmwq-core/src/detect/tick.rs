@@ -21,9 +21,10 @@ pub const TICK_LONGEST_BEHIND_NS: Nanos = 4_000_000;
 /// keep the CPUs busy, the sentinel comes late and the tick finds the blocked workers, so the
 /// interval stays short.
 pub const FRUITLESS_TICKS: u32 = 8;
-/// After so many ticks in a row that let no worker start the tick is not first: a better source
-/// tells of those that are blocked.
-pub const TICKS_BEHIND: u32 = 2 * FRUITLESS_TICKS;
+/// After so many ticks in a row that let no worker start a better source is taken to tell first of
+/// those that are blocked. Where other programs keep the CPUs busy there are 16 in a row now and
+/// then.
+pub const TICKS_BEHIND: u32 = 8 * FRUITLESS_TICKS;
 /// The tick looks at a pool so many more times after its last item has stopped waiting.
 pub const QUIET_TICKS: u32 = 4;
 
