@@ -350,7 +350,7 @@ impl Runtime {
     /// elsewhere.
     pub(crate) fn rescan(&'static self, repin: bool) {
         self.placement.is_mask_set.wait(None);
-        self.rescan_under(&lock(&self.placement.changing), repin);
+        self.look(repin, || self.see());
     }
 
     /// As [`Self::rescan`], by the service thread, unless somebody is changing something: he may
@@ -359,32 +359,34 @@ impl Runtime {
     #[must_use]
     pub(crate) fn try_rescan(&'static self, repin: bool) -> bool {
         let Some(changing) = try_lock(&self.placement.changing) else { return false };
-        self.rescan_under(&changing, repin);
+        self.look_under(&changing, repin, || self.see());
         true
     }
 
-    /// Under the lock: who looked before a change must not have his say after who looked later.
-    fn rescan_under(&'static self, changing: &MutexGuard<'_, ()>, repin: bool) {
+    /// Which CPUs the process has, if the service thread's mask tells.
+    fn see(&self) -> Option<CpuSet> {
         // ORDERING: ordered by `is_mask_set`.
         let tid = self.placement.mask_tid.load(Ordering::Relaxed);
         if tid == 0 {
-            return;
+            return None;
         }
         let possible = self.machine.possible();
-        let see = || {
-            let mut allowed = self.placement.mask_of(tid as libc::pid_t, &possible)?.and(&possible);
-            if let Some(start) =
-                self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
-            {
-                allowed = allowed.and(start);
-            }
-            Some(allowed).filter(|allowed| !allowed.is_empty())
-        };
-        self.look(changing, repin, see);
+        let mut allowed = self.placement.mask_of(tid as libc::pid_t, &possible)?.and(&possible);
+        if let Some(start) =
+            self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
+        {
+            allowed = allowed.and(start);
+        }
+        Some(allowed).filter(|allowed| !allowed.is_empty())
     }
 
     /// As [`Self::rescan`]; `see` says which CPUs the process has, if it can.
-    fn look(
+    pub(crate) fn look(&'static self, repin: bool, see: impl FnOnce() -> Option<CpuSet>) {
+        self.look_under(&lock(&self.placement.changing), repin, see);
+    }
+
+    /// Under the lock: who looked before a change must not have his say after who looked later.
+    fn look_under(
         &'static self,
         _changing: &MutexGuard<'_, ()>,
         repin: bool,
@@ -412,7 +414,7 @@ impl Runtime {
     /// The process has these CPUs now.
     #[cfg(test)]
     pub(crate) fn allow(&'static self, allowed: &CpuSet) {
-        self.look(&lock(&self.placement.changing), true, || Some(allowed.clone()));
+        self.look(true, || Some(allowed.clone()));
     }
 
     /// The scope of queues that name none. KERNEL: the parameter `default_affinity_scope` — same.
