@@ -1,4 +1,4 @@
-//! How long others are waited for.
+//! How long others are waited for, and how many of them there may be.
 
 use std::time::Duration;
 
@@ -16,6 +16,13 @@ pub struct Limits {
     /// How long a client may take to send its picture, while it has a place on the queue.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub body_timeout: Duration,
+    /// How long a client may take nothing of its answer, which lies in memory for so long.
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub answer_timeout: Duration,
+    /// How many connections are open at once; further ones wait until one is closed. Each may have
+    /// a picture of 20 MiB in memory, and takes one of the files that may be open.
+    #[arg(long, default_value_t = 256)]
+    pub connections: usize,
     /// How long PostgreSQL may take to answer, connecting included.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub database_timeout: Duration,

@@ -85,7 +85,7 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
         .with_context(|| format!("listening on {}; choose another by --listen", serve.listen))?;
     // The first line is what programs wait for.
     writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-    let mut server = Server::new(listener, service.router(), limits.head_timeout);
+    let mut server = Server::new(listener, service.router(), &limits);
     tokio::select! {
         never = server.run() => match never {},
         _ = signals.next() => {}

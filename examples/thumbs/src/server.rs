@@ -1,8 +1,10 @@
 //! Connections: they are taken until the program is to end, and then finished.
 //!
-//! What `axum::serve` does, with a limit for clients that send half of a request's head.
+//! What `axum::serve` does, with limits: for clients that send half of a request's head, or take
+//! nothing of their answers, and for how many there are.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,6 +14,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutWriter;
+
+use crate::limits::Limits;
 
 /// A server that listens.
 #[derive(Debug)]
@@ -20,34 +26,45 @@ pub struct Server {
     router: Router,
     connections: Builder,
     open: GracefulShutdown,
+    /// For connections.
+    places: Arc<Semaphore>,
+    answer_timeout: Duration,
 }
 
 impl Server {
-    /// Answers there, by the router, whoever sends the head of a request in that time.
+    /// Answers there, by the router, whoever keeps to these limits.
     #[must_use]
-    pub fn new(listener: TcpListener, router: Router, head_timeout: Duration) -> Self {
+    pub fn new(listener: TcpListener, router: Router, limits: &Limits) -> Self {
         let mut connections = Builder::new();
-        connections.timer(TokioTimer::new()).header_read_timeout(head_timeout);
-        Self { listener, router, connections, open: GracefulShutdown::new() }
+        connections.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout);
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let (open, answer_timeout) = (GracefulShutdown::new(), limits.answer_timeout);
+        Self { listener, router, connections, open, places, answer_timeout }
     }
 
     /// Takes connections, for as long as this future is polled. Each has a task.
     pub async fn run(&mut self) -> Infallible {
         loop {
+            // First a place: who waits for one waits in the kernel, and has no memory of ours.
+            let place = Arc::clone(&self.places).acquire_owned().await;
             let (stream, _) = Listener::accept(&mut self.listener).await;
+            let mut stream = TimeoutWriter::new(stream);
+            stream.set_timeout(Some(self.answer_timeout));
             let service = TowerToHyperService::new(self.router.clone());
             let builder = self.connections.clone();
             let watcher = self.open.watcher();
             tokio::spawn(async move {
-                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                let stream = TokioIo::new(Box::pin(stream));
+                let connection = builder.serve_connection(stream, service);
                 // That a client went away, or was too slow, is its affair.
                 let _ = watcher.watch(connection).await;
+                drop(place);
             });
         }
     }
 
     /// Takes no more connections, and waits until the requests that have begun are answered. A
-    /// client may take its time; see [`Limits`](crate::limits::Limits).
+    /// client may take its time; see [`Limits`].
     pub async fn finish(self) {
         let Self { listener, open, .. } = self;
         drop(listener);

@@ -1,18 +1,20 @@
-//! Clients that do not send what they began.
+//! Clients that do not send what they began, or do not take what they asked for.
 
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use thumbs::limits::Limits;
 use thumbs::pool::{Kind, Pool};
 
-use crate::support::{PATIENCE, Raw, Waiting, picture, serve_for};
+use crate::support::{LIMITS, Raw, Waiting, picture, serve_file_within, serve_within};
 
 const SHORT: Duration = Duration::from_millis(500);
 
 #[tokio::test]
 async fn a_body_that_does_not_come_frees_its_place() {
     let pool = Pool::new(Kind::Cmwq, 1).unwrap();
-    let client = serve_for(pool, Waiting::new(0), PATIENCE, SHORT).await;
+    let limits = Limits { body_timeout: SHORT, ..LIMITS };
+    let client = serve_within(&limits, pool, Waiting::new(0)).await;
     let body = picture(1);
     let mut slow = Raw::connect(&client.address).await;
     slow.has_a_place_for(body.len()).await;
@@ -24,9 +26,31 @@ async fn a_body_that_does_not_come_frees_its_place() {
 #[tokio::test]
 async fn half_a_head_does_not_keep_a_connection() {
     let pool = Pool::new(Kind::Cmwq, 1).unwrap();
-    let client = serve_for(pool, Waiting::new(0), SHORT, PATIENCE).await;
+    let limits = Limits { head_timeout: SHORT, ..LIMITS };
+    let client = serve_within(&limits, pool, Waiting::new(0)).await;
     let mut slow = Raw::connect(&client.address).await;
     slow.send(b"GET /health HTTP/1.1\r\nhost").await;
     let answer = slow.rest().await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+}
+
+/// The answer lies in memory, so who does not take it may not keep it, and there are only so many.
+#[tokio::test]
+async fn an_answer_that_is_not_taken_is_dropped() {
+    // One that stores, one that does not read, and none for anybody else.
+    let limits = Limits { answer_timeout: SHORT, connections: 2, ..LIMITS };
+    let (client, _folder) = serve_file_within(&limits, 1).await;
+    let mut original = picture(1);
+    // More than the kernel keeps for a connection.
+    original.resize(18 << 20, 0);
+    let path = client.store(original.clone()).await;
+    let mut reads_nothing = Raw::connect(&client.address).await;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    reads_nothing.send(request.as_bytes()).await;
+    let mut waits = Raw::connect(&client.address).await;
+    waits.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = waits.until("\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let taken = reads_nothing.rest().await.len();
+    assert!(taken < original.len(), "all of it came");
 }

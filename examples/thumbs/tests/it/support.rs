@@ -16,6 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tempfile::TempDir;
+use thumbs::limits::Limits;
 use thumbs::picture;
 use thumbs::pool::{Kind, Pool};
 use thumbs::server::Server;
@@ -89,35 +90,42 @@ impl Client {
     }
 }
 
-/// How long a server waits here for clients, where the test is not about that.
-const LONG: Duration = PATIENCE;
+/// For tests that are not about them.
+pub(crate) const LIMITS: Limits = Limits {
+    head_timeout: PATIENCE,
+    body_timeout: PATIENCE,
+    answer_timeout: PATIENCE,
+    connections: 1000,
+    database_timeout: PATIENCE,
+    shutdown_timeout: PATIENCE,
+};
 
 /// Serves on a port of its own, for as long as the test's runtime is there.
 pub(crate) async fn serve(pool: Pool, store: Arc<dyn Store>) -> Client {
-    serve_for(pool, store, LONG, LONG).await
+    serve_within(&LIMITS, pool, store).await
 }
 
-/// The same, with limits for heads and bodies.
-pub(crate) async fn serve_for(
-    pool: Pool,
-    store: Arc<dyn Store>,
-    head: Duration,
-    body: Duration,
-) -> Client {
+/// The same, with other limits for clients.
+pub(crate) async fn serve_within(limits: &Limits, pool: Pool, store: Arc<dyn Store>) -> Client {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let router = Service::new(pool, store, body).router();
-    let mut server = Server::new(listener, router, head);
+    let router = Service::new(pool, store, limits.body_timeout).router();
+    let mut server = Server::new(listener, router, limits);
     tokio::spawn(async move { server.run().await });
     Client::new(address)
 }
 
 /// Serves from a file, on a managed queue with so many places.
 pub(crate) async fn serve_file(places: u32) -> (Client, TempDir) {
+    serve_file_within(&LIMITS, places).await
+}
+
+/// The same, with other limits for clients.
+pub(crate) async fn serve_file_within(limits: &Limits, places: u32) -> (Client, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(&folder.path().join("thumbs.db")).unwrap();
     let pool = Pool::new(Kind::Cmwq, places).unwrap();
-    (serve(pool, Arc::new(store)).await, folder)
+    (serve_within(limits, pool, Arc::new(store)).await, folder)
 }
 
 /// A small picture; another one for each seed.
