@@ -30,7 +30,7 @@ use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::{self, CpuSet, Pod};
-use crate::record::Inspect;
+use crate::record::{Inspect, trace};
 
 pub(crate) mod claiming;
 mod helping;
@@ -670,6 +670,7 @@ impl Runtime {
     pub(crate) fn forget_wq(&self, key: WqKey) {
         let mut registry = lock(&self.registry);
         let wq = registry.wqs[key.0 as usize].take();
+        trace::forget_queue(key);
         registry.free_keys.push(key.0);
         self.record_count(&registry);
         let all_gone = if registry.has_queues() { None } else { registry.all_gone.take() };

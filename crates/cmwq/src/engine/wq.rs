@@ -212,15 +212,16 @@ impl Wq {
         pool.read(|core, _| core.waiting(pwq)).is_some_and(|waiting| waiting.for_limit > 0)
     }
 
-    /// Whether this session of the trace does not have the queue's name yet. From now on it counts
-    /// as having it.
+    /// Whether this session of the trace does not have the queue's name yet.
     #[inline]
     pub(crate) fn is_new_to(&self, session: u32) -> bool {
-        // ORDERING: no pairing: a name written twice is no harm.
-        if self.named_to.load(Ordering::Relaxed) == session {
-            return false;
-        }
-        self.named_to.swap(session, Ordering::Relaxed) != session
+        // ORDERING (both): no pairing: a name written twice is no harm.
+        self.named_to.load(Ordering::Relaxed) != session
+    }
+
+    /// It has it now.
+    pub(crate) fn is_named_to(&self, session: u32) {
+        self.named_to.store(session, Ordering::Relaxed);
     }
 
     /// Counters of all pwqs, removed ones included.

@@ -87,14 +87,22 @@ pub(crate) trait TracedQueue {
 
     fn name(&self) -> &str;
 
-    /// Whether no event of this reader's has told the queue's name yet; from now on one has.
+    /// Whether nobody has told this reader the queue's name yet.
     fn is_new_to(&self, session: u32) -> bool;
+
+    /// Somebody has.
+    fn is_named_to(&self, session: u32);
 }
 
 /// Whether events of the kind are wanted.
 #[inline(always)]
 pub(crate) fn is_on(kind: Kind) -> bool {
     sink::mask() & kind.bit() != 0
+}
+
+/// The queue of this key has gone: whoever gets the key has another name.
+pub(crate) fn forget_queue(key: WqKey) {
+    sink::forget_queue(key.0);
 }
 
 /// Sees to it that the calling thread may write under core locks, if anything is traced. Caller
@@ -230,9 +238,7 @@ fn emit_queue_work(
 ) {
     // SAFETY: nobody can start the item yet, so it is valid.
     let func = unsafe { item.as_ref() }.func();
-    if wq.is_new_to(session()) {
-        sink::tell_name(wq.key(), wq.name());
-    }
+    sink::tell_queue(wq);
     sink::name_function(func as usize, closures::name);
     record(&Event {
         pool: pool.id(),
@@ -331,10 +337,7 @@ fn tell_names(pool: &impl TracedPool, claim: &Claim) {
 #[cold]
 fn tell_new_names(pool: &impl TracedPool, claim: &Claim) {
     sink::ready();
-    sink::name_queue(claim.wq.0, |session| {
-        let wq = pool.queue(claim.wq)?;
-        wq.is_new_to(session).then(|| wq.name().to_owned())
-    });
+    sink::name_queue(claim.wq.0, || pool.queue(claim.wq));
     sink::name_function(claim.func as usize, closures::name);
 }
 
@@ -405,9 +408,7 @@ pub(crate) fn mayday(pool: &impl TracedPool, wq: &impl TracedQueue) {
 #[cold]
 fn emit_mayday(pool: &impl TracedPool, wq: &impl TracedQueue) {
     sink::ready();
-    if wq.is_new_to(session()) {
-        sink::tell_name(wq.key(), wq.name());
-    }
+    sink::tell_queue(wq);
     let event =
         Event { pool: pool.id(), wq: wq.key(), pool_cpu: cpu_of(pool), ..Event::new(Kind::Mayday) };
     record(&event);

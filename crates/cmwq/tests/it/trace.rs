@@ -32,6 +32,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("trace::mayday", mayday),
     ("trace::culled", culled),
     ("trace::hog", hog),
+    ("trace::renamed", renamed),
+    ("trace::crowded_out", crowded_out),
 ];
 
 /// The process's own trace, as a tool finds it.
@@ -578,4 +580,59 @@ fn hog() {
     assert_eq!(queued.len(), 2, "{events:#?}");
     assert_eq!((named.pool, named.pool_cpu), (queued[0].pool, i32::try_from(cpu).unwrap()));
     assert!(named.stamp >= queued[1].stamp, "nobody waited before: {events:#?}");
+}
+
+#[test]
+fn a_queue_that_gets_the_number_of_another_has_its_own_name() {
+    Stage::new("trace::renamed").play();
+}
+
+/// An item of the queue has run, by the only thread that there is for such queues on a CPU.
+fn run_one(wq: &Workqueue, work: &Work) {
+    assert!(wq.queue_work_on(sys::allowed_cpus()[0], work));
+    wq.flush();
+}
+
+fn renamed() {
+    let bh = |name| Workqueue::builder(name).bh().build().unwrap();
+    // The same function each time.
+    let work = Work::new(|| ());
+    let first = bh("first");
+    run_one(&first, &work);
+    let mut session = begin(Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit());
+    run_one(&first, &work);
+    let before = Found::read_from(&mut session);
+    assert!(before.count("first", Kind::ExecuteEnd) > 0, "{before:?}");
+    drop(first);
+    let second = bh("second");
+    run_one(&second, &work);
+    let found = Found::read_from(&mut session);
+    assert_eq!(found.events[0].wq, before.of("first")[0].wq, "it has the first one's number");
+    assert!(found.count("second", Kind::ExecuteEnd) > 0, "{found:?}");
+}
+
+#[test]
+fn a_name_for_which_there_was_no_room_is_told_when_there_is() {
+    Stage::new("trace::crowded_out").play();
+}
+
+fn crowded_out() {
+    const PLACES: usize = 70_000;
+    let crowd = ordered("crowd");
+    joined(crowd.queue(|| ()));
+    crowd.flush();
+    let mut session = begin(Kind::QueueWork.bit());
+    for _ in 0..PLACES {
+        drop(crowd.queue(|| ()));
+        session.renew();
+    }
+    // This thread's ring is full.
+    let late = ordered("late");
+    joined(late.queue(|| ()));
+    let mut found = Found::read_from(&mut session);
+    assert!(found.lost > 0);
+    assert_eq!(found.count("late", Kind::QueueWork), 0);
+    joined(late.queue(|| ()));
+    found.read(&mut session);
+    assert_eq!(found.count("late", Kind::QueueWork), 1, "{:?}", found.queues);
 }

@@ -50,4 +50,8 @@ impl TracedQueue for Wq {
     fn is_new_to(&self, session: u32) -> bool {
         Self::is_new_to(self, session)
     }
+
+    fn is_named_to(&self, session: u32) {
+        Self::is_named_to(self, session);
+    }
 }

@@ -91,6 +91,10 @@ pub(super) const MAX_NAME: usize = 8 * NAME_PART;
 const FUNCTION_PART: usize = 16;
 /// LIMIT: bytes of a function's name that are told.
 const MAX_FUNCTION: usize = 12 * FUNCTION_PART;
+/// Records that a name takes at most.
+pub(super) const MAX_PARTS: usize = 12;
+const _: () =
+    assert!(MAX_NAME <= MAX_PARTS * NAME_PART && MAX_FUNCTION <= MAX_PARTS * FUNCTION_PART);
 
 /// One event. Which fields mean something depends on the [`Kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +203,11 @@ pub(super) fn pack_thread(stamp: u64, tid: u32, name: &[u8]) -> [u64; WORDS] {
 }
 
 /// The records that say what a queue is called.
-pub(super) fn pack_name(stamp: u64, wq: u32, name: &str) -> impl Iterator<Item = [u64; WORDS]> {
+pub(super) fn pack_name(
+    stamp: u64,
+    wq: u32,
+    name: &str,
+) -> impl ExactSizeIterator<Item = [u64; WORDS]> {
     let name = &name.as_bytes()[..name.len().min(MAX_NAME)];
     // An empty name is told, too.
     let parts = name.len().div_ceil(NAME_PART).max(1);
@@ -216,7 +224,7 @@ pub(super) fn pack_function(
     stamp: u64,
     func: u64,
     name: &str,
-) -> impl Iterator<Item = [u64; WORDS]> {
+) -> impl ExactSizeIterator<Item = [u64; WORDS]> {
     let name = &name.as_bytes()[..name.len().min(MAX_FUNCTION)];
     let parts = name.len().div_ceil(FUNCTION_PART);
     (0..parts).map(move |index| {

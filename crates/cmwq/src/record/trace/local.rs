@@ -9,17 +9,26 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
+use super::TracedQueue;
 use super::control::{self, TraceFile, control, is_leased};
 use super::event::{self, Event, Kind, Moment, WORDS};
 use super::map::RingMap;
 use super::ring::Writer;
 use crate::os::sense;
-use crate::os::sync::{Ordering, PlainGuard, PlainMutex, lock_plain};
+use crate::os::sync::plain::AtomicU32;
+use crate::os::sync::{Arc, Ordering, PlainGuard, PlainMutex, lock_plain};
 
 /// Queues whose names a ring remembers having told.
 const KNOWN_QUEUES: usize = 512;
 /// Functions whose names a ring remembers having told.
 const KNOWN_FUNCTIONS: usize = 256;
+/// Records for which there must be room where an event is written: as many as its thread and a name
+/// would have taken. So none is written whose names could not be told, for want of room, and which
+/// readers would take for one of whatever had the number before.
+const ROOM: u64 = 2 + event::MAX_PARTS as u64;
+
+/// How often a queue has gone whose key has this place in `known`: its key is another's then.
+static GONE: [AtomicU32; KNOWN_QUEUES] = [const { AtomicU32::new(0) }; KNOWN_QUEUES];
 
 /// A ring and what its thread has to remember.
 #[derive(Debug)]
@@ -30,8 +39,8 @@ struct Local {
     session: u32,
     tid: u32,
     name: Vec<u8>,
-    /// Keys, one more than their value, of queues whose names need not be looked up: direct-mapped.
-    known: Box<[u32; KNOWN_QUEUES]>,
+    /// [Marks](mark_of) of queues whose names need not be looked up: direct-mapped.
+    known: Box<[u64; KNOWN_QUEUES]>,
     /// Functions that were named: direct-mapped.
     functions: Box<[usize; KNOWN_FUNCTIONS]>,
     /// The last run, by its pool and number, whose end was written, and when that was.
@@ -211,12 +220,24 @@ pub(super) fn knows_names(wq: u32, func: usize) -> bool {
         return false;
     };
     local.session == control().session.load(Ordering::Relaxed)
-        && local.known[place_of_queue(wq)] == wq.wrapping_add(1)
+        && local.known[place_of_queue(wq)] == mark_of(wq)
         && local.functions[place_of_function(func)] == func
 }
 
 fn place_of_queue(wq: u32) -> usize {
     wq as usize % KNOWN_QUEUES
+}
+
+/// What tells the queue that has the key from those that had it. Never 0.
+fn mark_of(wq: u32) -> u64 {
+    // ORDERING: no pairing: whoever has the new queue has it from who made it, after this one went.
+    let gone = GONE[place_of_queue(wq)].load(Ordering::Relaxed);
+    u64::from(gone) << 32 | u64::from(wq.wrapping_add(1))
+}
+
+/// The queue of this key has gone. Before another one gets it.
+pub(super) fn forget_queue(wq: u32) {
+    GONE[place_of_queue(wq)].fetch_add(1, Ordering::Relaxed);
 }
 
 fn place_of_function(func: usize) -> usize {
@@ -225,20 +246,28 @@ fn place_of_function(func: usize) -> usize {
 
 /// Tells the name of a queue, unless the calling thread knows that it was told, by whoever.
 #[inline]
-pub(super) fn name_queue(wq: u32, find: impl FnOnce(u32) -> Option<String>) {
+pub(super) fn name_queue<Q: TracedQueue>(wq: u32, find: impl FnOnce() -> Option<Arc<Q>>) {
     let ring = RING.get();
     if ring.is_null() {
         return;
     }
-    let place = place_of_queue(wq);
     // SAFETY: as in `with`.
-    let known = unsafe { &mut *(*ring).get() };
-    known.meet_session();
-    if known.known[place] != wq.wrapping_add(1) {
-        known.known[place] = wq.wrapping_add(1);
-        if let Some(name) = find(control().session.load(Ordering::Relaxed)) {
-            tell_name(wq, &name);
-        }
+    let local = unsafe { &mut *(*ring).get() };
+    local.meet_session();
+    let (place, mark) = (place_of_queue(wq), mark_of(wq));
+    let may_tell = local.known[place] != mark && local.writer.has_room(ROOM);
+    // Who finds none knows nothing of the one that will have the number.
+    if may_tell && find().is_some_and(|queue| local.tell_queue(&*queue)) {
+        local.known[place] = mark;
+    }
+}
+
+/// Tells the name of a queue, unless that was done, by whoever.
+#[inline]
+pub(super) fn tell_queue(queue: &impl TracedQueue) {
+    if queue.is_new_to(control().session.load(Ordering::Relaxed)) {
+        // For want of room it is told with a later event.
+        with(|local| _ = local.tell_queue(queue));
     }
 }
 
@@ -252,30 +281,11 @@ pub(super) fn name_function(func: usize, find: fn(usize) -> Option<&'static str>
     // SAFETY: as in `with`.
     let local = unsafe { &mut *(*ring).get() };
     local.meet_session();
-    let place = &mut local.functions[place_of_function(func)];
-    if *place != func {
-        *place = func;
-        if let Some(name) = find(func) {
-            tell_function(func as u64, name);
-        }
+    let place = place_of_function(func);
+    let may_tell = local.functions[place] != func && local.writer.has_room(ROOM);
+    if may_tell && find(func).is_none_or(|name| local.tell_function(func, name)) {
+        local.functions[place] = func;
     }
-}
-
-#[cold]
-fn tell_function(func: u64, name: &str) {
-    let stamp = control::now();
-    with(|local| {
-        event::pack_function(stamp, func, name).for_each(|words| local.push(&words, stamp));
-    });
-}
-
-/// Tells the name of a queue.
-#[cold]
-pub(super) fn tell_name(wq: u32, name: &str) {
-    let stamp = control::now();
-    with(|local| {
-        event::pack_name(stamp, wq, name).for_each(|words| local.push(&words, stamp));
-    });
 }
 
 #[inline]
@@ -292,12 +302,50 @@ impl Local {
     #[inline(always)]
     fn push(&mut self, words: &[u64; WORDS], stamp: u64) {
         self.meet_session();
-        if !self.writer.has_room(1) || (self.tid != 0 && !self.introduce(stamp)) {
+        if !self.writer.has_room(ROOM) {
             self.dropped += 1;
             self.writer.memory().ring().dropped.store(self.dropped, Ordering::Relaxed);
             return;
         }
+        if self.tid != 0 {
+            self.introduce(stamp);
+        }
         self.writer.push(words);
+    }
+
+    /// Tells the name of a queue, unless somebody else has. `false`: there is no room.
+    #[cold]
+    fn tell_queue(&mut self, queue: &impl TracedQueue) -> bool {
+        let session = control().session.load(Ordering::Relaxed);
+        if !queue.is_new_to(session) {
+            return true;
+        }
+        let stamp = control::now();
+        let is_told = self.tell(event::pack_name(stamp, queue.key(), queue.name()), stamp);
+        if is_told {
+            queue.is_named_to(session);
+        }
+        is_told
+    }
+
+    #[cold]
+    fn tell_function(&mut self, func: usize, name: &str) -> bool {
+        let stamp = control::now();
+        self.tell(event::pack_function(stamp, func as u64, name), stamp)
+    }
+
+    /// Writes all of a name, if there is room for that.
+    fn tell(&mut self, name: impl ExactSizeIterator<Item = [u64; WORDS]>, stamp: u64) -> bool {
+        self.meet_session();
+        // And one that says whose it is.
+        if !self.writer.has_room(name.len() as u64 + 1) {
+            return false;
+        }
+        if self.tid != 0 {
+            self.introduce(stamp);
+        }
+        name.for_each(|words| self.writer.push(&words));
+        true
     }
 
     /// A new reader knows nothing.
@@ -317,14 +365,10 @@ impl Local {
         self.tid = u32::try_from(sense::sched::gettid()).unwrap_or_default();
     }
 
-    /// Says whose events follow, if there is room for that and one of them.
+    /// Says whose events follow. There must be room for that and one of them.
     #[cold]
-    fn introduce(&mut self, stamp: u64) -> bool {
-        if !self.writer.has_room(2) {
-            return false;
-        }
+    fn introduce(&mut self, stamp: u64) {
         self.writer.push(&event::pack_thread(stamp, self.tid, &self.name));
         self.tid = 0;
-        true
     }
 }

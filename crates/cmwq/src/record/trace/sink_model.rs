@@ -1,6 +1,8 @@
 //! Nothing is traced under a model checker; the rings have a model of their own.
 
+use super::TracedQueue;
 use super::event::{Event, Kind, Moment};
+use crate::os::sync::Arc;
 
 #[inline(always)]
 pub(super) fn mask() -> u32 {
@@ -35,6 +37,8 @@ pub(super) fn record(_event: &Event, _moment: Moment) {}
 
 pub(super) fn record_each(_kinds: impl Iterator<Item = Kind>, _event: &Event, _moment: Moment) {}
 
-pub(super) fn tell_name(_wq: u32, _name: &str) {}
+pub(super) fn tell_queue(_queue: &impl TracedQueue) {}
 
-pub(super) fn name_queue(_wq: u32, _find: impl FnOnce(u32) -> Option<String>) {}
+pub(super) fn forget_queue(_wq: u32) {}
+
+pub(super) fn name_queue<Q: TracedQueue>(_wq: u32, _find: impl FnOnce() -> Option<Arc<Q>>) {}
