@@ -68,6 +68,10 @@ pub(crate) struct WaitsOptions {
     /// Largest pool to try [default: 512, with --quick 64].
     #[arg(long)]
     pub(crate) largest: Option<usize>,
+    /// Do the load twice in each process, and measure the second time: pools of a size have their
+    /// threads before the first one, and those without have made them then.
+    #[arg(long)]
+    pub(crate) again: bool,
 }
 
 /// What an item does in one of its steps.
@@ -164,7 +168,10 @@ impl Steps {
 /// Measures each load at the best size of each pool, and makes a table for it.
 pub(crate) fn run(session: &mut Session, options: &WaitsOptions) -> Result<Vec<Section>> {
     let largest = bench_sizes::largest(session, options.largest);
-    let loads = loads(session, options)?;
+    let mut loads = loads(session, options)?;
+    for load in &mut loads {
+        load.job.again = options.again.into();
+    }
     loads.iter().map(|load| bench_sizes::table(session, load, largest)).collect()
 }
 
@@ -219,7 +226,7 @@ fn describe(steps: &Steps) -> String {
     steps.steps.iter().map(describe).collect::<Vec<_>>().join(", then ")
 }
 
-/// What every item of a round shares.
+/// What every item shares, each time that the load is done.
 struct Items<P: 'static> {
     peer: &'static P,
     gate: &'static Gate,
@@ -230,12 +237,19 @@ struct Items<P: 'static> {
 /// Runs one round in this process.
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Makespan> {
     let steps: Steps = job.variant.parse()?;
-    let pages = steps.pages() * job.count;
-    let file = if pages > 0 { Some(cold_file(pages)?) } else { None };
     let peer: &'static P = Box::leak(Box::new(P::start(job)?));
     peers::warm_up(peer, job.cpus);
+    for _ in 0..job.again {
+        once(job, &steps, peer)?;
+    }
+    once(job, &steps, peer)
+}
+
+fn once<P: Peer>(job: &Job, steps: &Steps, peer: &'static P) -> Result<Makespan> {
+    let pages = steps.pages() * job.count;
+    let file = if pages > 0 { Some(cold_file(pages)?) } else { None };
     let gate = Gate::leaked(job.count);
-    let items = Items { peer, gate, steps: steps.steps, file };
+    let items = Items { peer, gate, steps: steps.steps.clone(), file };
     let items: &'static Items<P> = Box::leak(Box::new(items));
     let (count, cpus) = (job.count, job.cpus);
     let start = Instant::now();

@@ -111,6 +111,9 @@ pub(crate) struct Job {
     /// Memory that may be taken, in MiB (queues); 0: no limit.
     #[arg(long, default_value_t = 0)]
     pub(crate) memory_mib: u64,
+    /// How often the load has been done before it is measured (waits).
+    #[arg(long, default_value_t = 0)]
+    pub(crate) again: u32,
 }
 
 impl Job {
@@ -132,6 +135,7 @@ impl Job {
             folder: String::new(),
             variant: String::new(),
             memory_mib: 0,
+            again: 0,
         }
     }
 
@@ -173,6 +177,7 @@ impl Job {
             ("--folder", self.folder.clone()),
             ("--variant", self.variant.clone()),
             ("--memory-mib", self.memory_mib.to_string()),
+            ("--again", self.again.to_string()),
         ];
         let given = |(_, value): &(&str, String)| !value.is_empty() && value != "0";
         let all = pairs.into_iter().chain(rare.into_iter().filter(given));
@@ -212,6 +217,7 @@ mod tests {
             folder: "/a/b".to_owned(),
             variant: "used".to_owned(),
             memory_mib: 9,
+            again: 1,
             ..Job::new(Bench::Roundtrip, 3, 11)
         };
         let line = std::iter::once("child".to_owned()).chain(job.to_args());
