@@ -8,7 +8,7 @@ use cmwq_sim::swarm::Options;
 use cmwq_sim::{run_seed, simulate_without};
 
 /// Enough for each rule that is expected to be noticed.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 1_000;
 
 /// What no random run has shown in 1,000 seeds, and why. The search notices all of them.
 const ONLY_SEARCHED: [Rule; 17] = [

@@ -79,6 +79,9 @@ pub struct Costs {
     /// than the books (a flush, a slot of the node, a retired pwq), before it does that and after;
     /// 0: not at all.
     pub rest: Nanos,
+    /// The longest from when a queuer finds a pool saturated until its item is in the pool's inbox.
+    /// Every other item is as late, of those that nobody looks for meanwhile; 0: none is.
+    pub push: Nanos,
 }
 
 /// Last-level caches that matter: data is in one of them, and threads are kept near it.

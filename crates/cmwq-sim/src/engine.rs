@@ -2,7 +2,7 @@
 //!
 //! Owns all state of a run. One event happens at a time; after it, every CPU that became free takes
 //! its next thread, and when no more events are due at this moment, time moves on. Split by topic
-//! as the real runtime is: `queueing`, `caller_computes`, `working` (the worker's loop),
+//! as the real runtime is: `queueing`, `pushing`, `caller_computes`, `working` (the worker's loop),
 //! `creating`, `detecting`, `learning`, `lending`, `short_items`, `rescuing`, `bh`, `waiting`,
 //! `delaying`, `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes`
 //! (that items stand for).
@@ -38,6 +38,7 @@ mod learning;
 mod lending;
 mod lives;
 mod processes;
+mod pushing;
 mod queueing;
 mod rescuing;
 mod short_items;
@@ -53,6 +54,7 @@ use hotplug::Storm;
 use issuing::Issuing;
 pub(crate) use issuing::{Issuers, Traffic};
 use learning::Marks;
+use pushing::Pushing;
 use rescuing::Rescuer;
 use waiting::{Flush, Wait, Waiter};
 use watchdog::{Awaits, StallWatchdog};
@@ -80,6 +82,8 @@ pub(crate) enum Due {
     /// The watchdog looks.
     Watchdog,
     Wheel,
+    /// A queuer pushes into an inbox, by the number of the push.
+    Push(usize),
     /// Some CPU goes offline.
     CpuLeaves,
     CpuReturns(u32),
@@ -276,6 +280,7 @@ pub(crate) struct Engine<'a> {
     next_progress: u64,
     sabotage_count: u32,
     nr_pushed: u64,
+    pushing: Pushing,
     nr_taken_along: u64,
     /// The item that a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
@@ -342,6 +347,7 @@ impl<'a> Engine<'a> {
             next_progress: STEPS_PER_PROGRESS,
             sabotage_count: 0,
             nr_pushed: 0,
+            pushing: if config.costs.push > 0 { Pushing::new(plan) } else { Pushing::default() },
             nr_taken_along: 0,
             held_back: None,
             issuing: Issuing::default(),
@@ -448,6 +454,7 @@ impl<'a> Engine<'a> {
             Due::Sentinel(pool) => self.end_caller_computes(pool),
             Due::Watchdog => self.look_for_stalls(),
             Due::Wheel => self.turn_wheel(),
+            Due::Push(number) => self.push_late(number),
             Due::CpuLeaves => self.some_cpu_leaves(),
             Due::CpuReturns(cpu) => self.cpu_returns(cpu),
             Due::Look(cpu) => self.look_around(cpu),

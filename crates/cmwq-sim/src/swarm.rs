@@ -306,6 +306,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         create: if has(Fault::Costs) { rng.magnitude(1, 500 * US) } else { 0 },
         slice: (has(Fault::Costs) && rng.chance(500_000)).then(|| rng.magnitude(50 * US, 4 * MS)),
         rest: 0,
+        push: 0,
     };
     let latency = |rng: &mut Rng| if has(Fault::Late) { rng.magnitude(1, 100 * US) } else { 0 };
     let pod_cpus = if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 };
@@ -323,6 +324,9 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     let callers_wait = root.fork(11).chance(500_000);
     // No fault: every worker lets go of the lock there.
     let rest = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
+    // No fault either: every queuer may lose its CPU there.
+    let mut of_pushes = root.fork(12);
+    let push = if of_pushes.chance(350_000) { of_pushes.magnitude(100, 100 * US) } else { 0 };
     // Thresholds that items of a random plan reach, oftener than not.
     let hog_thresh = later.magnitude(100 * US, 20 * MS);
     // Mostly oftener than in the runtime: random items seldom leave each other in peace for long.
@@ -336,7 +340,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         scope,
         managed_scope,
         hotplug: (storms || options.hotplug).then_some(hotplug),
-        costs: Costs { rest, ..costs },
+        costs: Costs { rest, push, ..costs },
         has_long_items,
         callers_wait,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), ..Detect::default() },

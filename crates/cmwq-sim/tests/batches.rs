@@ -144,6 +144,20 @@ fn items_are_taken_along_behind_a_creation() {
     assert!(outcome.stats.taken_along > 20, "{:?}", outcome.stats);
 }
 
+/// Every other queuer that finds the pool saturated loses its CPU for a while: by the time that its
+/// item is in the inbox, the worker has long gone idle, and is woken.
+#[test]
+fn items_that_are_pushed_late_run() {
+    let costs = Costs { push: SECOND / 100, ..Costs::default() };
+    let config = Config { costs, keep_events: true, ..Config::exact(1) };
+    let outcome = simulate(&burst(usize::MAX, None), &config);
+    assert_eq!(outcome.violation, None);
+    assert!(outcome.stats.pushed > NR_ITEMS as u64 / 2, "{:?}", outcome.stats);
+    let is_queued = |event: &&Event| matches!(event.what, What::Queued(..));
+    let late = outcome.events.iter().filter(is_queued).filter(|event| event.t > SECOND / 1_000);
+    assert!(late.count() > NR_ITEMS / 4, "queuers are not late");
+}
+
 /// A long item of a managed queue, on one of two CPUs, and behind it short ones, of which one
 /// sleeps. The other CPU's worker comes to help.
 fn beside_a_long_item(sleeper: usize) -> Outcome {

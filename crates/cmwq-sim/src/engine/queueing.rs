@@ -4,6 +4,7 @@ use cmwq_core::place::{self, StandIn};
 use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord};
 
 use super::Engine;
+use super::pushing::Push;
 use crate::checkers::Gauge;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
@@ -77,14 +78,8 @@ impl Engine<'_> {
         let pool = &mut self.pools.list[link.pool];
         if pool.inbox.is_saturated() {
             self.arena.claim_for(item, seen, pool.read().id());
-            let is_enough = self.arena.push(&pool.inbox, link.pwq, item);
-            self.nr_pushed += 1;
             let ticket = self.new_ticket(item);
-            self.note_queued(Queueing { item, ticket, queue }, link);
-            if !is_enough {
-                self.pools.list[link.pool].take_inbox();
-                self.kick(link.pool, Kick::None);
-            }
+            self.begin_push(Push { what: Queueing { item, ticket, queue }, link });
             return true;
         }
         let enqueued = self.arena.enqueue_idle(pool.lock_to_queue(), link.pwq, item, seen);
@@ -147,7 +142,7 @@ impl Engine<'_> {
         ticket
     }
 
-    fn note_queued(&mut self, what: Queueing, link: Link) {
+    pub(super) fn note_queued(&mut self, what: Queueing, link: Link) {
         self.pools.list[link.pool].nr_listed += 1;
         self.note(What::Queued(what, Site { pool: link.pool, group: link.group }));
     }
