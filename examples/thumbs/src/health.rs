@@ -10,6 +10,9 @@ use crate::store::{Name, Unavailable};
 
 /// An answer that is younger is believed.
 const FRESH: Duration = Duration::from_secs(1);
+/// One that is older is not, even if nobody can ask now: those who have all the places ask, too,
+/// and none of them was answered for longer than any call may take.
+const OLD: Duration = Duration::from_secs(10);
 
 /// What the database last said, and when.
 #[derive(Debug, Default)]
@@ -37,12 +40,33 @@ pub(crate) async fn answer(State(service): State<Service>) -> Result<(), Failure
         return Ok(());
     }
     let Some(place) = service.pool().try_reserve() else {
-        // There is enough to do, which is no illness.
-        let last = last.map_or(Ok(()), |(_, said)| said);
-        return last.map_err(|said| Failure::Unavailable(Unavailable(said)));
+        let is_well =
+            is_well_without_asking(last.as_ref().map(|(at, said)| (at.elapsed(), said.is_ok())));
+        let said = last.and_then(|(_, said)| said.err());
+        let said = said.unwrap_or_else(|| "nothing was answered lately".to_owned());
+        return if is_well { Ok(()) } else { Err(Failure::Unavailable(Unavailable(said))) };
     };
     // No picture is empty, so there is none of that name.
     let name = Name::of(b"");
     let job = move || service.ask(|store| store.thumbnail(&name)).map(drop);
     place.run(job).await?
+}
+
+/// By how long ago it last said something, and whether that was an answer. To have enough to do is
+/// no illness.
+fn is_well_without_asking(last: Option<(Duration, bool)>) -> bool {
+    last.is_none_or(|(ago, is_answer)| is_answer && ago < OLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_all_places_are_taken_an_old_answer_is_not_believed() {
+        assert!(is_well_without_asking(None), "it has just begun");
+        assert!(is_well_without_asking(Some((OLD / 2, true))));
+        assert!(!is_well_without_asking(Some((OLD, true))));
+        assert!(!is_well_without_asking(Some((Duration::ZERO, false))));
+    }
 }

@@ -13,9 +13,13 @@ pub struct Limits {
     /// between two of them.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub head_timeout: Duration,
-    /// How long a client may take to send its picture, while it has a place on the queue.
+    /// How long a client may take to send its picture.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub body_timeout: Duration,
+    /// How many pictures may be on their way at once, each with up to 20 MiB of memory; further
+    /// ones are answered with 429.
+    #[arg(long, default_value_t = 64)]
+    pub bodies: usize,
     /// How long a client may take nothing of its answer, which lies in memory for so long.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub answer_timeout: Duration,

@@ -79,7 +79,7 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
         store = Arc::new(Slow::new(store, Duration::from_millis(serve.slow_disk_ms)));
     }
     let pool = Pool::new(serve.pool, serve.places)?;
-    let service = Service::new(pool.clone(), store, limits.body_timeout);
+    let service = Service::new(pool.clone(), store, &limits);
     let listener = TcpListener::bind(serve.listen)
         .await
         .with_context(|| format!("listening on {}; choose another by --listen", serve.listen))?;

@@ -9,8 +9,9 @@
 //! | `GET /`, `GET /queues` | what the queue does, as a page and as JSON |
 //! | `GET /health` | 200 while the database answers |
 //!
-//! 429 says that the queue is full, before the body was read; 503 that the database does not
-//! answer; 404 that there is no such picture; 400 that it is none.
+//! 429 says that the queue is full, or that enough pictures are on their way, before the body was
+//! read (or after it, if the queue has filled meanwhile); 503 that the database does not answer;
+//! 404 that there is no such picture; 400 that it is none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +24,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::health::{self, Health};
+use crate::limits::Limits;
 use crate::picture::{NoPicture, smaller};
 use crate::pool::{Lost, Place, Pool};
 use crate::queues;
@@ -47,16 +50,20 @@ struct Inner {
     store: Arc<dyn Store>,
     health: Health,
     refused: AtomicU64,
+    /// For pictures on their way. Not the places on the queue: whoever sends slowly keeps nobody
+    /// from what is there.
+    bodies: Semaphore,
     body_timeout: Duration,
 }
 
 impl Service {
-    /// A service that works in this pool and keeps its pictures there. A client may take so long
-    /// to send its body, while it has a place on the queue.
+    /// A service that works in this pool, keeps its pictures there, and takes bodies within these
+    /// limits.
     #[must_use]
-    pub fn new(pool: Pool, store: Arc<dyn Store>, body_timeout: Duration) -> Self {
+    pub fn new(pool: Pool, store: Arc<dyn Store>, limits: &Limits) -> Self {
         let (health, refused) = (Health::default(), AtomicU64::new(0));
-        Self(Arc::new(Inner { pool, store, health, refused, body_timeout }))
+        let (bodies, body_timeout) = (Semaphore::new(limits.bodies), limits.body_timeout);
+        Self(Arc::new(Inner { pool, store, health, refused, bodies, body_timeout }))
     }
 
     /// The pool.
@@ -99,10 +106,25 @@ impl Service {
     }
 
     fn reserve(&self) -> Result<Place, Failure> {
-        self.0.pool.try_reserve().ok_or_else(|| {
-            self.0.refused.fetch_add(1, Ordering::Relaxed);
-            Failure::Full
-        })
+        self.0.pool.try_reserve().ok_or_else(|| self.refuse())
+    }
+
+    /// Leave to send a picture.
+    fn may_send(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        // Only a look: the place is for when the picture is here.
+        drop(self.reserve()?);
+        self.0.bodies.try_acquire().map_err(|_| self.refuse())
+    }
+
+    fn refuse(&self) -> Failure {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+        Failure::Full
+    }
+
+    /// Reads a body, for as long as may be.
+    async fn read(&self, body: Body) -> Result<Bytes, Failure> {
+        let read = tokio::time::timeout(self.0.body_timeout, to_bytes(body, LARGEST));
+        read.await.map_err(|_| Failure::SlowBody)?.map_err(Failure::Body)
     }
 }
 
@@ -167,10 +189,12 @@ struct Answer {
 }
 
 async fn store(State(service): State<Service>, body: Body) -> Result<Response, Failure> {
-    // First a place, then the body: who is refused has cost nothing.
+    // First leave, then the body: who is refused has cost nothing. Then a place, which is nobody's
+    // while a body is on its way.
+    let sending = service.may_send()?;
+    let original = service.read(body).await?;
     let place = service.reserve()?;
-    let body = tokio::time::timeout(service.0.body_timeout, to_bytes(body, LARGEST));
-    let original = body.await.map_err(|_| Failure::SlowBody)?.map_err(Failure::Body)?;
+    drop(sending);
     // Computes, then waits for the disk: nobody has to tell the one from the other.
     let job = move || {
         let name = Name::of(&original);

@@ -7,7 +7,7 @@ async fn with_half_a_request(arguments: &[&str]) -> (Program, Raw, Vec<u8>) {
     let program = Program::start(arguments);
     let mut body = picture(1);
     let mut client = Raw::connect(&program.client.address).await;
-    client.has_a_place_for(body.len()).await;
+    client.has_leave_to_send(body.len()).await;
     let rest = body.split_off(body.len() / 2);
     client.send(&body).await;
     (program, client, rest)

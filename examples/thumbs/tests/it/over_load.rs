@@ -1,9 +1,10 @@
 //! More than can be done.
 
 use axum::http::StatusCode;
+use thumbs::limits::Limits;
 use thumbs::pool::{Kind, Pool};
 
-use crate::support::{Raw, Waiting, eventually, picture, serve};
+use crate::support::{LIMITS, Raw, Waiting, eventually, picture, serve, serve_within};
 
 const PLACES: u32 = 4;
 /// Begun at once at most, see `pool`, and the places.
@@ -48,10 +49,11 @@ async fn more_requests_than_places_are_refused_at_once() {
 /// Refused is who has sent nothing of his picture yet.
 #[tokio::test]
 async fn a_request_is_refused_before_its_body_is_read() {
-    let pool = Pool::new(Kind::Cmwq, 1).unwrap();
-    let client = serve(pool, Waiting::new(0)).await;
+    let pool = Pool::new(Kind::Cmwq, 4).unwrap();
+    let limits = Limits { bodies: 1, ..LIMITS };
+    let client = serve_within(&limits, pool, Waiting::new(0)).await;
     let mut first = Raw::connect(&client.address).await;
-    first.has_a_place_for(1000).await;
+    first.has_leave_to_send(1000).await;
     let mut second = Raw::connect(&client.address).await;
     second.send_head(1000).await;
     let answer = second.until("\r\n\r\n").await;

@@ -11,16 +11,29 @@ use crate::support::{LIMITS, Raw, Waiting, picture, serve_file_within, serve_wit
 const SHORT: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-async fn a_body_that_does_not_come_frees_its_place() {
+async fn who_does_not_send_what_he_may_frees_his_place() {
     let pool = Pool::new(Kind::Cmwq, 1).unwrap();
-    let limits = Limits { body_timeout: SHORT, ..LIMITS };
+    let limits = Limits { body_timeout: SHORT, bodies: 1, ..LIMITS };
     let client = serve_within(&limits, pool, Waiting::new(0)).await;
     let body = picture(1);
     let mut slow = Raw::connect(&client.address).await;
-    slow.has_a_place_for(body.len()).await;
+    slow.has_leave_to_send(body.len()).await;
     let answer = slow.until("\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert_eq!(client.post(body).await.0, StatusCode::CREATED, "there is a place again");
+}
+
+/// Pictures on their way take no place from those who want what is there.
+#[tokio::test]
+async fn a_body_that_does_not_come_keeps_nobody_from_the_queue() {
+    let limits = Limits { bodies: 2, ..LIMITS };
+    let (client, _folder) = serve_file_within(&limits, 1).await;
+    let path = client.store(picture(1)).await;
+    let mut slow = Raw::connect(&client.address).await;
+    slow.has_leave_to_send(1000).await;
+    assert_eq!(client.get(&path).await.0, StatusCode::OK);
+    assert_eq!(client.get(&format!("{path}/thumbnail")).await.0, StatusCode::OK);
+    assert_eq!(client.post(picture(2)).await.0, StatusCode::CREATED);
 }
 
 #[tokio::test]

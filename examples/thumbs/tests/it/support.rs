@@ -94,6 +94,7 @@ impl Client {
 pub(crate) const LIMITS: Limits = Limits {
     head_timeout: PATIENCE,
     body_timeout: PATIENCE,
+    bodies: 1000,
     answer_timeout: PATIENCE,
     connections: 1000,
     database_timeout: PATIENCE,
@@ -109,7 +110,7 @@ pub(crate) async fn serve(pool: Pool, store: Arc<dyn Store>) -> Client {
 pub(crate) async fn serve_within(limits: &Limits, pool: Pool, store: Arc<dyn Store>) -> Client {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let router = Service::new(pool, store, limits.body_timeout).router();
+    let router = Service::new(pool, store, limits).router();
     let mut server = Server::new(listener, router, limits);
     tokio::spawn(async move { server.run().await });
     Client::new(address)

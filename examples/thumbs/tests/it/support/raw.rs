@@ -28,8 +28,8 @@ impl Raw {
         self.send(head.as_bytes()).await;
     }
 
-    /// Sends it, and waits until the request has a place: its body is asked for.
-    pub(crate) async fn has_a_place_for(&mut self, length: usize) {
+    /// Sends it, and waits until the body is asked for.
+    pub(crate) async fn has_leave_to_send(&mut self, length: usize) {
         self.send_head_with(length, "expect: 100-continue\r\n").await;
         let answer = self.until("\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 100 "), "{answer}");
