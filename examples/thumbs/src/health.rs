@@ -1,5 +1,9 @@
 //! Whether the database answers: what it last said, or, if that was no answer or long ago, a call.
+//!
+//! What it says is for whoever runs this, on standard error: clients are told that it does not
+//! answer, and not which files and users it has.
 
+use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +29,16 @@ impl Health {
             Ok(_) => Ok(()),
             Err(Unavailable(said)) => Err(said.clone()),
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), answer));
+        let now = Some((Instant::now(), answer.clone()));
+        let before = {
+            let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, now)
+        };
+        let is_new = before.is_none_or(|(_, before)| before != answer);
+        if let (true, Err(said)) = (is_new, answer) {
+            // There may be nobody to read it.
+            let _ = writeln!(std::io::stderr(), "thumbs: the database does not answer: {said}");
+        }
     }
 
     fn last(&self) -> Option<(Instant, Result<(), String>)> {
@@ -40,11 +53,8 @@ pub(crate) async fn answer(State(service): State<Service>) -> Result<(), Failure
         return Ok(());
     }
     let Some(place) = service.pool().try_reserve() else {
-        let is_well =
-            is_well_without_asking(last.as_ref().map(|(at, said)| (at.elapsed(), said.is_ok())));
-        let said = last.and_then(|(_, said)| said.err());
-        let said = said.unwrap_or_else(|| "nothing was answered lately".to_owned());
-        return if is_well { Ok(()) } else { Err(Failure::Unavailable(Unavailable(said))) };
+        let last = last.map(|(when, said)| (when.elapsed(), said.is_ok()));
+        return if is_well_without_asking(last) { Ok(()) } else { Err(Failure::Unavailable) };
     };
     // No picture is empty, so there is none of that name.
     let name = Name::of(b"");

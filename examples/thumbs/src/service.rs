@@ -11,18 +11,19 @@
 //!
 //! 429 says that the queue is full, or that enough pictures are on their way, before the body was
 //! read (or after it, if the queue has filled meanwhile); 503 that the database does not answer;
-//! 404 that there is no such picture; 400 that it is none.
+//! 404 that there is no such picture; 400 that it is none, 413 that it is too large.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use http_body_util::LengthLimitError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -102,7 +103,7 @@ impl Service {
     ) -> Result<T, Failure> {
         let answer = call(&*self.0.store);
         self.0.health.note(&answer);
-        answer.map_err(Failure::Unavailable)
+        answer.map_err(|_| Failure::Unavailable)
     }
 
     fn reserve(&self) -> Result<Place, Failure> {
@@ -124,18 +125,23 @@ impl Service {
     /// Reads a body, for as long as may be.
     async fn read(&self, body: Body) -> Result<Bytes, Failure> {
         let read = tokio::time::timeout(self.0.body_timeout, to_bytes(body, LARGEST));
-        read.await.map_err(|_| Failure::SlowBody)?.map_err(Failure::Body)
+        let read = read.await.map_err(|_| Failure::SlowBody)?;
+        read.map_err(|error| match error.into_inner() {
+            error if error.is::<LengthLimitError>() => Failure::TooLarge,
+            error => Failure::Body(error),
+        })
     }
 }
 
 /// Why the answer is another one than was hoped for.
 pub(crate) enum Failure {
     Full,
-    Body(axum::Error),
+    Body(axum::BoxError),
     SlowBody,
+    TooLarge,
     NoPicture(NoPicture),
     NotFound,
-    Unavailable(Unavailable),
+    Unavailable,
     Lost,
 }
 
@@ -159,13 +165,16 @@ impl IntoResponse for Failure {
                 (StatusCode::TOO_MANY_REQUESTS, later, "there is too much to do; try again\n")
                     .into_response()
             }
-            Self::Unavailable(error) => {
-                (StatusCode::SERVICE_UNAVAILABLE, later, format!("{error}\n")).into_response()
-            }
-            Self::Body(error) => {
-                (StatusCode::BAD_REQUEST, format!("at most {LARGEST} bytes: {error}\n"))
+            Self::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, later, "the database does not answer\n")
                     .into_response()
             }
+            Self::Body(error) => {
+                (StatusCode::BAD_REQUEST, format!("the picture did not come: {error}\n"))
+                    .into_response()
+            }
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, format!("at most {LARGEST} bytes\n"))
+                .into_response(),
             Self::SlowBody => {
                 (StatusCode::REQUEST_TIMEOUT, "the picture did not come in time\n").into_response()
             }
@@ -189,6 +198,9 @@ struct Answer {
 }
 
 async fn store(State(service): State<Service>, body: Body) -> Result<Response, Failure> {
+    if body.size_hint().lower() > LARGEST as u64 {
+        return Err(Failure::TooLarge);
+    }
     // First leave, then the body: who is refused has cost nothing. Then a place, which is nobody's
     // while a body is on its way.
     let sending = service.may_send()?;

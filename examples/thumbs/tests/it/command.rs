@@ -16,6 +16,19 @@ async fn one_command_starts_it_and_a_signal_ends_it() {
     assert!(status.success(), "{status:?}: {said}");
 }
 
+#[tokio::test]
+async fn what_the_database_says_is_for_whoever_runs_it() {
+    let program = Program::start(&["--database-url", "postgres://nobody@127.0.0.1:1/none"]);
+    for _ in 0..2 {
+        let (status, said) = program.client.get("/health").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(said, "the database does not answer\n");
+    }
+    program.signal("TERM");
+    let (_, said) = program.ended().await;
+    assert_eq!(said.matches("thumbs: the database does not answer: ").count(), 1, "{said}");
+}
+
 /// By the environment and by the option.
 #[tokio::test]
 async fn pictures_are_kept_in_a_database_whose_address_is_given() {

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use thumbs::pool::{Kind, Pool};
 use thumbs::store::Sqlite;
 
-use crate::support::{picture, serve, serve_file};
+use crate::support::{Raw, picture, serve, serve_file};
 
 #[tokio::test]
 async fn a_picture_is_stored_and_comes_back_in_any_size() {
@@ -37,9 +37,23 @@ async fn what_is_wrong_is_said() {
     for path in [absent.as_str(), "/pictures/name", &format!("{absent}/thumbnail")] {
         assert_eq!(client.get(path).await.0, StatusCode::NOT_FOUND, "{path}");
     }
-    let (status, body) = client.post(vec![0; 21 << 20]).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(body.starts_with(b"at most"));
+}
+
+/// At once where the length is told, and else when it is seen.
+#[tokio::test]
+async fn what_is_too_large_is_not_waited_for() {
+    const LARGEST: usize = 20 << 20;
+    let (client, _folder) = serve_file(16).await;
+    let mut tells = Raw::connect(&client.address).await;
+    tells.send_head(LARGEST + 1).await;
+    let mut does_not = Raw::connect(&client.address).await;
+    let head = "POST /pictures HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    does_not.send(format!("{head}{:x}\r\n", LARGEST + 1).as_bytes()).await;
+    does_not.send(&vec![0; LARGEST + 1]).await;
+    for client in [&mut tells, &mut does_not] {
+        let answer = client.until("\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    }
 }
 
 #[tokio::test]
