@@ -4,6 +4,7 @@
 use cmwq_core::Effects;
 
 use crate::engine::pool::Pool;
+use crate::os::sync::leaves_out;
 
 impl Pool {
     /// Acts on the effects of finishing or cancelling an item, without the kick, which goes to
@@ -19,11 +20,17 @@ impl Pool {
     fn act_rare(&'static self, effects: Effects) {
         // The slot first: a thread that removes the pwq to which the slot is going waits for the
         // slot, under WQ.
-        Self::grant(self.runtime, effects.grant);
-        if let Some(wq) = effects.flush_done.and_then(|key| self.runtime.wq(key)) {
+        if !leaves_out("act.grant") {
+            Self::grant(self.runtime, effects.grant);
+        }
+        if let Some(wq) = effects.flush_done.and_then(|key| self.runtime.wq(key))
+            && !leaves_out("act.flushed")
+        {
             wq.flush_pwq_done();
         }
-        if let Some(wq) = effects.retired.and_then(|key| self.runtime.wq(key)) {
+        if let Some(wq) = effects.retired.and_then(|key| self.runtime.wq(key))
+            && !leaves_out("act.retired")
+        {
             wq.release_retired();
         }
     }

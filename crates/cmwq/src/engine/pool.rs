@@ -31,8 +31,8 @@ use crate::os::park::{self, Parker};
 use crate::os::published::Lasting;
 use crate::os::sense;
 use crate::os::sync::{
-    Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
-    lock_plain, release, without,
+    Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire,
+    leaves_out, lock, lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
 use crate::record;
@@ -394,6 +394,7 @@ impl Pool {
         match todo {
             Todo::Nothing | Todo::Wake(_) => {}
             Todo::Watch { begin } => self.begin_watch(begin),
+            Todo::NeedFirst if leaves_out("act.first") => {}
             Todo::NeedFirst => self.create_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
         }

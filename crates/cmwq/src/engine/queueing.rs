@@ -228,21 +228,25 @@ impl Wq {
             return self.refuse(unsafe { item.as_ref() });
         }
         // SAFETY: passed on to the caller.
-        unsafe { self.queue_let_in(self.choose(cpu), cpu, item) };
-        Queueing::Queued
+        unsafe { self.queue_let_in(self.choose(cpu), cpu, item) }
     }
 
-    /// Queues an item whose PENDING the caller owns, and which the queue lets in, by the link of
-    /// `way`. `cpu`: the CPU that was asked for.
+    /// Queues an item whose PENDING the caller owns, and which the queue has let in, by the link of
+    /// `way`; or refuses it, where the queue has been destroyed since. `cpu`: the CPU that was
+    /// asked for.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
     #[inline(always)]
-    unsafe fn queue_let_in(&self, way: Option<u32>, cpu: Option<u32>, item: NonNull<WorkItem>) {
+    unsafe fn queue_let_in(
+        &self,
+        way: Option<u32>,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
-        loop {
-            let link = self.link(way);
+        while let Some(link) = self.link_unless_gone(way) {
             let (mut pool, mut pwq) = (link.pool, link.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
             let elsewhere = word.may_run_at(pool.id, self.spec.kind == Kind::Ordered);
@@ -260,6 +264,10 @@ impl Wq {
             let is_redirected = guard.is_some();
             let mut guard = guard.unwrap_or_else(|| pool.lock_to_queue());
             // A pwq that runs the item takes it also if the pwq is retired.
+            if !is_redirected && self.has_left(link, &guard.core) {
+                pool.unlock(guard, Kick::None);
+                break;
+            }
             if !is_redirected && self.is_replaced(link, &guard.core) {
                 // The successor was published before the pwq was retired, so this ends.
                 pool.unlock(guard, Kick::None);
@@ -270,8 +278,10 @@ impl Wq {
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
             trace::queued(self, item.as_ptr(), func);
-            return;
+            return Queueing::Queued;
         }
+        // SAFETY: valid by the caller's promise.
+        self.refuse(unsafe { item.as_ref() })
     }
 
     /// Queues items whose timers have expired and whose PENDING the caller owns, in this order, and
@@ -286,16 +296,15 @@ impl Wq {
         items: &[NonNull<WorkItem>],
         mut refused: impl FnMut(NonNull<WorkItem>),
     ) {
-        if !self.lets_in_from_timer() {
-            // Here no link is made: the queue may have been destroyed.
+        let link = if self.lets_in_from_timer() { self.link_unless_gone(cpu) } else { None };
+        let Some(link) = link else {
             for &item in items {
                 // SAFETY: valid by the caller's promise.
                 let _ = self.refuse(unsafe { item.as_ref() });
                 refused(item);
             }
             return;
-        }
-        let link = self.link(cpu);
+        };
         // Asked before the lock is taken, which brings the items into the cache.
         // SAFETY: valid by the caller's promise.
         let word = |item: &NonNull<WorkItem>| unsafe { item.as_ref() }.word();
@@ -307,13 +316,15 @@ impl Wq {
             }
             for &item in run {
                 // SAFETY: passed on to the caller.
-                unsafe { self.queue_let_in(cpu, cpu, item) };
+                if unsafe { self.queue_let_in(cpu, cpu, item) } == Queueing::Refused {
+                    refused(item);
+                }
             }
         }
     }
 
     /// Queues items under one hold of the pool's lock and with one wake-up. `cpu`: the one that was
-    /// asked for. `false`: the link has been replaced meanwhile.
+    /// asked for. `false`: the link has been replaced meanwhile, or the queue destroyed.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item, whose PENDING the caller owns.
@@ -330,8 +341,8 @@ impl Wq {
         let names = to_tell.iter().map(|item| (item.as_ptr(), unsafe { item.as_ref() }.func()));
         let names: Vec<_> = names.collect();
         let (mut guard, mut kick) = (pool.lock_to_queue(), Kick::None);
-        let is_replaced = self.is_replaced(link, &guard.core);
-        if !is_replaced {
+        let is_open = !self.has_left(link, &guard.core) && !self.is_replaced(link, &guard.core);
+        if is_open {
             for &item in items {
                 trace::queue_work(self, pool, item, cpu);
                 // SAFETY: passed on to the caller.
@@ -339,10 +350,10 @@ impl Wq {
             }
         }
         pool.unlock(guard, kick);
-        if !is_replaced {
+        if is_open {
             names.into_iter().for_each(|(item, func)| trace::queued(self, item, func));
         }
-        !is_replaced
+        is_open
     }
 
     /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.

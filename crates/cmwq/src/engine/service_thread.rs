@@ -19,7 +19,7 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense;
-use crate::os::sync::{Ordering, lock};
+use crate::os::sync::{Ordering, leaves_out, lock};
 
 const SERVICE_STACK: usize = 256 << 10;
 
@@ -253,6 +253,7 @@ impl Loop {
             drop(guard);
             match retry {
                 Retry::Nothing => {}
+                Retry::At(_) if leaves_out("service.retry_again") => {}
                 Retry::At(at) => self.service.retry_at(at),
                 Retry::Create => pool.create_worker(Creator::Spare),
             }

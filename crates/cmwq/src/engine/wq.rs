@@ -174,15 +174,29 @@ impl Wq {
     /// makes it.
     #[inline]
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
+        let (slots, index) = self.slot(cpu);
+        match slots[index].get() {
+            Some(link) => link,
+            None => self.make_link(slots, index),
+        }
+    }
+
+    /// As [`link`](Self::link), for an item that the queue has let in. `None`: there was no link,
+    /// and the queue has been destroyed meanwhile.
+    #[inline]
+    pub(crate) fn link_unless_gone(&self, cpu: Option<u32>) -> Option<&Link> {
+        let (slots, index) = self.slot(cpu);
+        slots[index].get().or_else(|| self.make_link_unless_gone(slots, index))
+    }
+
+    #[inline]
+    fn slot(&self, cpu: Option<u32>) -> (&[Slot], usize) {
         let slots = self.slots.get_or_init(|| {
             let count = self.runtime.nr_slots(self.spec.kind);
             (0..count).map(|_| Slot::empty()).collect()
         });
         let index = if slots.len() == 1 { 0 } else { self.runtime.slot(self.spec.kind, cpu) };
-        match slots[index].get() {
-            Some(link) => link,
-            None => self.make_link(slots, index),
-        }
+        (slots, index)
     }
 
     /// A worker has measured one of the queue's items.

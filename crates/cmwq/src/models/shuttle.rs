@@ -76,7 +76,7 @@ struct World {
 struct Mortal(*mut Runtime, *mut Process);
 
 impl Mortal {
-    fn new(detect: Detect, pods: Pods) -> (Self, World) {
+    fn new(params: Params, pods: Pods) -> (Self, World) {
         clock::restart();
         sync::restart();
         let cpus: CpuSet = (0..2).collect();
@@ -86,7 +86,6 @@ impl Mortal {
             Pods::One => all.clone(),
             Pods::Two => each.collect(),
         };
-        let params = Params { detect: Some(detect), ..Params::default() };
         let machine = Machine::new(&cpus, None, all, managed);
         let raw = Box::into_raw(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
         // SAFETY: from a box; freed by `end`, when nobody is left.
@@ -132,18 +131,27 @@ fn check(pods: Pods, scenario: impl Fn(&World) + Clone + Send + Sync + 'static) 
 
 /// As [`check`], with a source of knowledge about blocking workers.
 fn check_by(detect: Detect, pods: Pods, scenario: impl Fn(&World) + Clone + Send + Sync + 'static) {
+    check_with(&Params { detect: Some(detect), ..Params::default() }, pods, scenario);
+}
+
+/// As [`check`], with these parameters.
+fn check_with(
+    params: &Params,
+    pods: Pods,
+    scenario: impl Fn(&World) + Clone + Send + Sync + 'static,
+) {
     let iters = env::var("CMWQ_SHUTTLE_ITERS").ok().and_then(|n| n.parse().ok()).unwrap_or(ITERS);
     if let Some(schedule) = env::var_os("CMWQ_SHUTTLE_REPLAY") {
         let replay = ReplayScheduler::new_from_file(schedule).expect("a schedule in a file");
-        return run(replay, detect, pods, scenario);
+        return run(replay, params, pods, scenario);
     }
-    run(RandomScheduler::new(iters), detect, pods, scenario.clone());
-    run(PctScheduler::new(DEPTH, iters), detect, pods, scenario);
+    run(RandomScheduler::new(iters), params, pods, scenario.clone());
+    run(PctScheduler::new(DEPTH, iters), params, pods, scenario);
 }
 
 fn run(
     scheduler: impl Scheduler + 'static,
-    detect: Detect,
+    params: &Params,
     pods: Pods,
     scenario: impl Fn(&World) + Send + Sync + 'static,
 ) {
@@ -151,8 +159,9 @@ fn run(
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
+    let params = params.clone();
     Runner::new(scheduler, config).run(move || {
-        let (mortal, world) = Mortal::new(detect, pods);
+        let (mortal, world) = Mortal::new(params.clone(), pods);
         scenario(&world);
         mortal.end();
     });

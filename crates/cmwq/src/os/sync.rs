@@ -24,8 +24,8 @@ pub(crate) use mutex::{Mutex as GuardedMutex, RawMutex};
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
 pub(crate) use order::{
-    acq_rel, acquire, acquire_fence, fenced_load, in_order, release, release_fence, seq_cst_fence,
-    without,
+    acq_rel, acquire, acquire_fence, fenced_load, in_order, leaves_out, release, release_fence,
+    seq_cst_fence, without,
 };
 pub(crate) use primitives::*;
 

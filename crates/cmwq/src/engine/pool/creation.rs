@@ -16,7 +16,7 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::rest::Rest;
-use crate::os::sync::{Arc, Ordering};
+use crate::os::sync::{Arc, Ordering, leaves_out};
 use crate::record::Role;
 
 impl Pool {
@@ -196,6 +196,9 @@ impl Pool {
     }
 
     fn retry_creation(&'static self) {
+        if leaves_out("creation.retry") {
+            return;
+        }
         let retry = self.lock_only().core.create_retry_at();
         self.runtime.service.retry_at(retry.unwrap_or_else(clock::now));
     }
@@ -245,7 +248,7 @@ impl Locked {
     /// rescuer: when to look whether the rescuer has to be called.
     #[inline]
     pub(crate) fn mayday(&mut self) -> Todo {
-        if !self.core.needs_rescuer() {
+        if !self.core.needs_rescuer() || leaves_out("pool.mayday") {
             return Todo::Nothing;
         }
         self.mayday.arm(clock::now).map_or(Todo::Nothing, Todo::Mayday)

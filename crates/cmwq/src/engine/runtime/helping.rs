@@ -7,6 +7,7 @@ use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::engine::attrs::Priority;
 use crate::engine::pool::Pool;
 use crate::engine::pool::pods::Pods;
+use crate::os::sync::leaves_out;
 use crate::os::topo::CpuSet;
 
 /// Whether a pod with these CPUs helps others, where managed queues use those.
@@ -73,7 +74,7 @@ impl Runtime {
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
     #[cold]
     pub(crate) fn call_for_help(&'static self, pool: &'static Pool) {
-        let Some((pods, me)) = pool.pods else { return };
+        let Some((pods, me)) = pool.pods.filter(|_| !leaves_out("pods.call")) else { return };
         let priority = pool.spec().priority;
         let mut calling = Calling { runtime: self, pods, priority };
         help::make_calls(help::to_call(pods, me), &mut calling);

@@ -21,7 +21,7 @@ use crate::engine::limit::NodeCpus;
 use crate::engine::pool::{Holder, Pool, Todo};
 use crate::engine::runtime::placement::Layout;
 use crate::engine::runtime::{Found, PoolKey};
-use crate::os::sync::{Arc, lock};
+use crate::os::sync::{Arc, leaves_out, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.
 #[derive(Debug)]
@@ -85,6 +85,19 @@ impl Wq {
             && pool.is_replaced(link.pwq, self.key, self.spec.kind == Kind::Ordered, leads_here)
     }
 
+    /// Whether the queue was destroyed after it had let in who comes by this link. `pool`: the
+    /// link's, locked.
+    #[inline]
+    pub(crate) fn has_left(&self, link: &Link, pool: &PoolState) -> bool {
+        let leads_here = || {
+            let mut ways = self.slots.get().into_iter().flatten().filter_map(Slot::get);
+            ways.any(|now| std::ptr::eq(now, link))
+        };
+        self.is_going()
+            && pool.has_left(link.pwq, self.key, leads_here)
+            && !leaves_out("wq.has_left")
+    }
+
     /// Its attributes.
     pub(crate) fn attrs(&self) -> Attrs {
         self.attrs_in(&lock(&self.state))
@@ -118,19 +131,35 @@ impl Wq {
 
     #[cold]
     pub(super) fn make_link<'a>(&'a self, slots: &'a [Slot], index: usize) -> &'a Link {
+        self.make_link_in(&mut lock(&self.state), slots, index)
+    }
+
+    /// As [`make_link`](Self::make_link). `None`: the queue has been destroyed, and who would take
+    /// the link down again?
+    #[cold]
+    pub(super) fn make_link_unless_gone<'a>(
+        &'a self,
+        slots: &'a [Slot],
+        index: usize,
+    ) -> Option<&'a Link> {
         let mut state = lock(&self.state);
+        let is_gone = self.is_going() && state.pwqs.is_empty();
+        (!is_gone).then(|| self.make_link_in(&mut state, slots, index))
+    }
+
+    fn make_link_in<'a>(&'a self, state: &mut State, slots: &'a [Slot], index: usize) -> &'a Link {
         if let Some(link) = slots[index].get() {
             return link;
         }
         loop {
-            let key = self.key_behind(&state, index);
+            let key = self.key_behind(state, index);
             let found = self.runtime.pool_by_key(key.clone());
-            let found = found.or_else(|| self.pool_in_use(&state));
+            let found = found.or_else(|| self.pool_in_use(state));
             let found = found.or_else(|| self.runtime.pool_instead(&key));
             let found = found.unwrap_or_else(|| {
                 panic!("workqueue '{}' needs a worker pool, and there may be no more", self.name)
             });
-            if self.lead(&mut state, (index, &slots[index]), &found) {
+            if self.lead(state, (index, &slots[index]), &found) {
                 break;
             }
         }

@@ -2,8 +2,10 @@
 
 use shuttle::thread;
 
-use super::{Pods, check};
+use super::{Pods, check, check_with};
+use crate::detect::method::Detect;
 use crate::engine::current::blocking;
+use crate::engine::params::Params;
 use crate::engine::wq::{Kind, Spec};
 use crate::os::park::Event;
 use crate::os::sync::Arc;
@@ -66,6 +68,23 @@ fn a_standby_that_failed_comes_later() {
         running.wait(None);
         world.runtime.set_fault_no_threads(false);
         drop(wq.queue_on(0, move || let_go.set()));
+        first.join().unwrap();
+    });
+}
+
+/// The process has as many workers as it may until another pool lets an idle one go. The item waits
+/// for the next one of its own pool.
+#[test]
+fn a_worker_that_was_refused_comes_when_another_pool_yields_one() {
+    let params = Params { detect: Some(Detect::Inline), max_workers: 3, ..Params::default() };
+    check_with(&params, Pods::One, |world| {
+        let wq = world.percpu();
+        // A worker and its standby.
+        wq.queue_on(1, || ()).join().unwrap();
+        let let_go = Arc::new(Event::new());
+        let theirs = Arc::clone(&let_go);
+        let first = wq.queue_on(0, move || _ = blocking(|| theirs.wait(None)));
+        wq.queue_on(0, move || let_go.set()).join().unwrap();
         first.join().unwrap();
     });
 }

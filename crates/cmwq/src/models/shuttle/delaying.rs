@@ -7,6 +7,7 @@ use shuttle::thread;
 
 use super::{Pods, check};
 use crate::DelayedWork;
+use crate::api::workqueue::Workqueue;
 use crate::os::sync::{Arc, AtomicU32, Ordering, lock};
 
 const SOON: Duration = Duration::from_millis(1);
@@ -87,6 +88,42 @@ fn none_is_armed_when_all_is_shut() {
         let late = arming.join().unwrap();
         assert!(lock(&world.runtime.service.timers).is_empty(), "it is armed");
         assert!(late.join().unwrap_err().is_refused());
+    });
+}
+
+/// C's way to take a queue down waits for no timer: the item of one that expires meanwhile has run
+/// when that is done, or is refused.
+fn expires_while_destroyed(wq: &Workqueue, is_used: bool) {
+    let count = Arc::new(AtomicU32::new(0));
+    if is_used {
+        wq.queue_on(0, || ()).join().unwrap();
+    }
+    let up = || {
+        let count = Arc::clone(&count);
+        move || count.fetch_add(1, Ordering::Relaxed)
+    };
+    let late = [(); 2].map(|()| wq.queue_delayed_on(0, up(), SOON));
+    thread::yield_now();
+    wq.handle().destroy();
+    let ran = count.load(Ordering::Relaxed);
+    let ended = late.into_iter().map(|late| late.join()).filter_map(Result::ok).count();
+    assert_eq!(ended, ran as usize, "what is let in runs before the queue has gone");
+}
+
+#[test]
+fn a_timer_expires_while_its_queue_is_destroyed() {
+    check(Pods::One, |world| expires_while_destroyed(&world.percpu(), true));
+}
+
+#[test]
+fn a_timer_expires_while_its_queue_is_destroyed_that_was_never_used() {
+    check(Pods::One, |world| expires_while_destroyed(&world.percpu(), false));
+}
+
+#[test]
+fn a_timer_expires_while_its_unbound_queue_is_destroyed() {
+    check(Pods::One, |world| {
+        expires_while_destroyed(&world.queue(|builder| builder.unbound().nice(5)), true);
     });
 }
 

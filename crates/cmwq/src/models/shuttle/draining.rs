@@ -88,8 +88,7 @@ fn drain_a_chain_over_two_pools() {
     }
 }
 
-/// The last handle goes while an item queues another one and a timer is armed: all have run or been
-/// refused when the queue is gone.
+/// The last handle but an item's own goes while that item queues another one, which runs.
 #[test]
 fn destroy_against_queue() {
     check(Pods::One, |world| {

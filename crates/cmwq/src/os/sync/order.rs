@@ -90,6 +90,18 @@ pub(crate) fn without(site: &'static str) -> bool {
     site.split_once('.').is_some_and(|(site, what)| is_weakened(site, what))
 }
 
+/// Whether the mutation test of the shuttle models leaves this step of the driver out.
+#[cfg(not(cmwq_shuttle))]
+#[inline(always)]
+pub(crate) const fn leaves_out(_step: &'static str) -> bool {
+    false
+}
+
+#[cfg(cmwq_shuttle)]
+pub(crate) fn leaves_out(step: &'static str) -> bool {
+    weakened() == Some(step)
+}
+
 #[inline(always)]
 pub(crate) fn acq_rel(site: &'static str) -> Ordering {
     if is_weakened(site, "acquire") {
