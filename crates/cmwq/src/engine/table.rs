@@ -92,7 +92,7 @@ impl<T> Table<T> {
     }
 }
 
-#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

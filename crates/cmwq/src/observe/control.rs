@@ -78,7 +78,7 @@ use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
-use crate::os::sense::{Lasting, socket, thread};
+use crate::os::sense::{LastingFd, socket, thread};
 use crate::os::sync::{OnceLock, PlainGuard, PlainMutex, lock_plain};
 use place::Inode;
 use server::Server;
@@ -104,10 +104,10 @@ struct Running {
     inode: Inode,
     pid: u32,
     /// The thread goes when it is closed.
-    stop: Lasting<UnixStream>,
+    stop: LastingFd<UnixStream>,
     thread: thread::Handle<()>,
     /// Tells who looks for it where the socket is.
-    note: Option<Lasting<File>>,
+    note: Option<LastingFd<File>>,
 }
 
 static RUNNING: PlainMutex<Option<Running>> = PlainMutex::new(None);
@@ -205,7 +205,7 @@ fn start(path: Option<&Path>) -> Result<PathBuf, Error> {
 }
 
 /// Writes down where the socket is, in a file that others find in `/proc/PID/fd`.
-fn leave_note(path: &Path) -> io::Result<Lasting<File>> {
+fn leave_note(path: &Path) -> io::Result<LastingFd<File>> {
     use std::os::unix::ffi::OsStrExt as _;
     let note = fds::remembered(|| socket::memory_file(NOTE))?;
     match (&*note).write_all(path.as_os_str().as_bytes()) {

@@ -18,7 +18,7 @@ mod budget;
 mod clock;
 pub(crate) mod futex;
 pub(crate) mod kernel;
-mod lasting;
+mod lasting_fd;
 mod perf;
 mod perf_abi;
 mod perf_refusal;
@@ -44,7 +44,7 @@ pub(crate) use budget::{above_streams, file_size_limit, identity};
 pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use lasting::Lasting;
+pub(crate) use lasting_fd::LastingFd;
 pub(crate) use perf::{Switch, SwitchRecords};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use perf_refusal::RefusalCause;

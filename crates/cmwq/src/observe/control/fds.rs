@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use crate::os::sense::{self, Lasting, socket};
+use crate::os::sense::{self, LastingFd, socket};
 use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
 
 static FDS: PlainMutex<Vec<Known>> = PlainMutex::new(Vec::new());
@@ -22,13 +22,13 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn of(opened: &Lasting<impl AsRawFd>) -> Self {
+    fn of(opened: &LastingFd<impl AsRawFd>) -> Self {
         Self { number: opened.as_raw_fd(), leads_to: opened.leads_to() }
     }
 }
 
-fn remember<T: AsRawFd>(fds: &mut Vec<Known>, opened: T) -> Lasting<T> {
-    let opened = Lasting::new(opened);
+fn remember<T: AsRawFd>(fds: &mut Vec<Known>, opened: T) -> LastingFd<T> {
+    let opened = LastingFd::new(opened);
     fds.push(Known::of(&opened));
     opened
 }
@@ -36,14 +36,14 @@ fn remember<T: AsRawFd>(fds: &mut Vec<Known>, opened: T) -> Lasting<T> {
 /// Opens something, and remembers it.
 pub(super) fn remembered<T: AsFd + AsRawFd + From<OwnedFd>>(
     open: impl FnOnce() -> io::Result<T>,
-) -> io::Result<Lasting<T>> {
+) -> io::Result<LastingFd<T>> {
     let mut fds = lock_plain(&FDS);
     let opened = sense::above_streams(open()?)?;
     Ok(remember(&mut fds, opened))
 }
 
 /// As [`remembered`], for two that belong together.
-pub(super) fn remembered_pair() -> io::Result<(Lasting<UnixStream>, Lasting<UnixStream>)> {
+pub(super) fn remembered_pair() -> io::Result<(LastingFd<UnixStream>, LastingFd<UnixStream>)> {
     let mut fds = lock_plain(&FDS);
     let (one, other) = UnixStream::pair()?;
     let (one, other) = (sense::above_streams(one)?, sense::above_streams(other)?);
@@ -51,7 +51,7 @@ pub(super) fn remembered_pair() -> io::Result<(Lasting<UnixStream>, Lasting<Unix
 }
 
 /// Closes what was remembered.
-pub(super) fn close<T: AsRawFd>(owned: Lasting<T>) {
+pub(super) fn close<T: AsRawFd>(owned: LastingFd<T>) {
     let mut fds = lock_plain(&FDS);
     let own = Known::of(&owned);
     fds.retain(|known| *known != own);

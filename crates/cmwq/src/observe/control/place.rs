@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::fds;
 use crate::os::environment;
-use crate::os::sense::{Lasting, socket};
+use crate::os::sense::{LastingFd, socket};
 
 /// LIMIT: clients that wait to be let in.
 const BACKLOG: i32 = 16;
@@ -34,7 +34,7 @@ pub(super) fn inode(path: &Path) -> io::Result<Inode> {
 
 /// Listens at `path`. A socket that a process of the same user has left behind is replaced;
 /// anything else that is there stays, and it is an error.
-pub(super) fn take(path: &Path) -> io::Result<(Lasting<UnixListener>, Inode)> {
+pub(super) fn take(path: &Path) -> io::Result<(LastingFd<UnixListener>, Inode)> {
     // LIMIT: others may leave theirs behind at the same time, but not for ever.
     for _ in 0..3 {
         match fds::remembered(|| socket::listen(path, BACKLOG)) {

@@ -13,7 +13,7 @@ use super::answer::answer;
 use super::fds;
 use super::session::{Limits, Session};
 use crate::engine::service;
-use crate::os::sense::{Lasting, socket};
+use crate::os::sense::{LastingFd, socket};
 
 /// What is read at a time.
 const CHUNK: usize = 4096;
@@ -25,15 +25,15 @@ const ACCEPTS: usize = 16;
 /// What the thread has.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub(super) listener: Lasting<UnixListener>,
+    pub(super) listener: LastingFd<UnixListener>,
     /// Its other end is closed when the server is to go.
-    pub(super) stop: Lasting<UnixStream>,
+    pub(super) stop: LastingFd<UnixStream>,
     pub(super) limits: Limits,
 }
 
 #[derive(Debug)]
 struct Client {
-    stream: Lasting<UnixStream>,
+    stream: LastingFd<UnixStream>,
     session: Session,
 }
 
@@ -120,11 +120,11 @@ impl Server {
 
 impl Client {
     fn new(
-        stream: Lasting<UnixStream>,
+        stream: LastingFd<UnixStream>,
         limits: &Limits,
         is_full: bool,
         now: Instant,
-    ) -> Result<Self, Lasting<UnixStream>> {
+    ) -> Result<Self, LastingFd<UnixStream>> {
         let (Ok(peer), Ok(())) = (socket::peer(&stream), stream.set_nonblocking(true)) else {
             return Err(stream);
         };

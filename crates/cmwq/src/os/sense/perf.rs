@@ -23,7 +23,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::budget::within_budget;
-use super::lasting::Lasting;
+use super::lasting_fd::LastingFd;
 use super::perf_abi::{
     CONTEXT_SWITCH, EXCLUDE_HV, EXCLUDE_KERNEL, HEADER_SIZE, MISC_SWITCH_OUT,
     MISC_SWITCH_OUT_PREEMPT, PERF_ATTR_SIZE, PERF_COUNT_SW_DUMMY, PERF_EVENT_IOC_ID,
@@ -51,7 +51,7 @@ pub(crate) enum Switch {
 pub(crate) struct SwitchRecords {
     ring: Ring,
     /// Closing it would end the recording.
-    event: Lasting<OwnedFd>,
+    event: LastingFd<OwnedFd>,
     /// See [`id_of`].
     id: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl SwitchRecords {
     pub(crate) fn open_current_thread() -> Result<Self, Refusal> {
         let event = open_event().and_then(within_budget).map_err(Refusal::of_event)?;
         let ring = Ring::map(&event).map_err(Refusal::of_ring)?;
-        let event = Lasting::new(event);
+        let event = LastingFd::new(event);
         let id = id_of(&event);
         Ok(Self { ring, event, id })
     }
@@ -107,7 +107,7 @@ impl Drop for SwitchRecords {
 }
 
 /// The number by which the kernel knows the event, if the descriptor still leads to one.
-fn id_of(event: &Lasting<OwnedFd>) -> Option<u64> {
+fn id_of(event: &LastingFd<OwnedFd>) -> Option<u64> {
     if !event.is_there() {
         return None;
     }

@@ -19,7 +19,7 @@ use std::{io, mem};
 
 use super::budget::{above_streams, budget, is_within};
 use super::clock::CpuClock;
-use super::lasting::Lasting;
+use super::lasting_fd::LastingFd;
 use super::signal::is_process;
 use super::stat::{StatFile, ThreadState};
 use crate::os::sync::plain::Arc;
@@ -76,7 +76,7 @@ impl Still {
 #[derive(Debug, Default)]
 struct Files {
     /// The list of our own thread's children, if the family begins with them.
-    ours: Option<Lasting<File>>,
+    ours: Option<LastingFd<File>>,
     processes: Vec<Kept>,
 }
 
@@ -88,7 +88,7 @@ struct Kept {
     stat: Arc<StatFile>,
     /// Of its first thread's children, once it was found waiting. It is read each time: also who
     /// has not run may get children, namely orphans.
-    list: Option<Lasting<File>>,
+    list: Option<LastingFd<File>>,
 }
 
 /// What a look at all found.
@@ -169,7 +169,7 @@ impl Family {
     /// Closes what the library has no room for.
     fn keep_to_budget(&mut self) {
         let Some(limit) = budget() else { return };
-        let has_room = |list: &Lasting<File>| is_within(limit, &**list);
+        let has_room = |list: &LastingFd<File>| is_within(limit, &**list);
         let Files { ours, processes } = &mut self.files;
         ours.take_if(|list| !has_room(list));
         for kept in processes.iter_mut() {
@@ -360,7 +360,7 @@ impl Round {
         &mut self,
         task: &Path,
         processes: &mut Vec<u32>,
-    ) -> Option<Option<Lasting<File>>> {
+    ) -> Option<Option<LastingFd<File>>> {
         match open_children(task) {
             Ok((children, list)) => {
                 processes.extend(children);
@@ -391,9 +391,9 @@ fn first_of(pid: u32) -> PathBuf {
 }
 
 /// Opens the list of a thread's children, and reads it.
-fn open_children(task: &Path) -> io::Result<(Vec<u32>, Lasting<File>)> {
+fn open_children(task: &Path) -> io::Result<(Vec<u32>, LastingFd<File>)> {
     let list = File::open(task.join("children")).and_then(above_streams)?;
-    Ok((children_in(&list)?, Lasting::new(list)))
+    Ok((children_in(&list)?, LastingFd::new(list)))
 }
 
 fn waits(state: ThreadState) -> bool {

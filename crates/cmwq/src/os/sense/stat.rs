@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::budget::{above_streams, is_within, within_budget};
-use super::lasting::Lasting;
+use super::lasting_fd::LastingFd;
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl ThreadState {
 /// The opened `stat` file of a thread, of this process or another.
 #[derive(Debug)]
 pub(crate) struct StatFile {
-    file: Lasting<File>,
+    file: LastingFd<File>,
 }
 
 impl StatFile {
@@ -66,7 +66,7 @@ impl StatFile {
     /// If there is no such thread, no procfs, or descriptors are scarce.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
         let file = File::open(format!("/proc/self/task/{tid}/stat"))?;
-        Ok(Self { file: Lasting::new(within_budget(file)?) })
+        Ok(Self { file: LastingFd::new(within_budget(file)?) })
     }
 
     /// Opens that of any process's thread by its name, with the same promise. Who keeps it asks
@@ -75,7 +75,7 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, or descriptors are scarce.
     pub(super) fn open_path(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: Lasting::new(above_streams(File::open(path)?)?) })
+        Ok(Self { file: LastingFd::new(above_streams(File::open(path)?)?) })
     }
 
     /// Whether it may be kept, to be read now and then: the library has not as many descriptors as

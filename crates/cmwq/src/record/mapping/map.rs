@@ -164,7 +164,7 @@ impl Map {
     }
 }
 
-#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

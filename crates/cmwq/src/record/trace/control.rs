@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, NAME, PAGE, RING_EVENTS};
 use super::map::{Map, RingMap};
 use super::stamp::{self, Source};
-use crate::os::sense::{self, Lasting};
+use crate::os::sense::{self, LastingFd};
 use crate::os::sync::{AtomicU32, Ordering};
 
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
@@ -86,7 +86,7 @@ pub(super) fn set_own_reader(is_own: bool) {
 /// The file behind the words.
 #[derive(Debug)]
 pub(super) struct TraceFile {
-    fd: Lasting<OwnedFd>,
+    fd: LastingFd<OwnedFd>,
     max_rings: u64,
 }
 
@@ -132,7 +132,7 @@ impl TraceFile {
         describe(first.control(), source, max_rings);
         drop(first);
         cover(file.as_raw_fd(), libc::MAP_SHARED)?;
-        Ok(Self { fd: Lasting::new(file.into()), max_rings })
+        Ok(Self { fd: LastingFd::new(file.into()), max_rings })
     }
 
     /// Another handle, for a reader of this process.

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::os::sense::{self, Lasting};
+use crate::os::sense::{self, LastingFd};
 
 /// For nobody else to read: a trace has names, and addresses of code.
 const MODE: u32 = 0o600;
@@ -35,13 +35,13 @@ pub(super) fn open(path: OsString) -> io::Result<(Bounded, PathBuf)> {
 /// write would cost it a SIGXFSZ. Nothing is written to what the program has opened by its number.
 #[derive(Debug)]
 pub(super) struct Bounded {
-    file: Lasting<File>,
+    file: LastingFd<File>,
     len: u64,
 }
 
 impl Bounded {
     fn new(file: File) -> Self {
-        Self { file: Lasting::new(file), len: 0 }
+        Self { file: LastingFd::new(file), len: 0 }
     }
 
     /// Whether the number is not the program's by now.

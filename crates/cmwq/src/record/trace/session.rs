@@ -16,7 +16,7 @@ use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, PAGE};
 use super::map::{Map, RingMap};
 use super::ring::Reader;
 use super::stamp::{self, Source};
-use crate::os::sense::Lasting;
+use crate::os::sense::LastingFd;
 use crate::os::sync::Ordering;
 
 /// How long tracing goes on without a reader.
@@ -54,7 +54,7 @@ pub struct Round {
 /// A reader's hold of a process's trace.
 #[derive(Debug)]
 pub struct Session {
-    fd: Lasting<OwnedFd>,
+    fd: LastingFd<OwnedFd>,
     map: Map,
     page: usize,
     ring_events: u64,
@@ -109,7 +109,7 @@ impl Session {
             return Err(refuse("its control words contradict each other"));
         };
         Ok(Self {
-            fd: Lasting::new(file.into()),
+            fd: LastingFd::new(file.into()),
             map,
             page,
             ring_events,

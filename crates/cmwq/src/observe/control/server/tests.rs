@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server of its own, on a socket without a name clash.
 struct Stage {
     directory: std::path::PathBuf,
-    stop: Option<Lasting<UnixStream>>,
+    stop: Option<LastingFd<UnixStream>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 

@@ -169,7 +169,7 @@ impl NodeCounts {
     }
 }
 
-#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

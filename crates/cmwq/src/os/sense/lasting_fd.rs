@@ -17,14 +17,14 @@ pub(crate) type Place = Option<(u64, u64)>;
 
 /// An owner of a descriptor, which closes it when it is dropped, unless the number is the program's
 /// by then.
-pub(crate) struct Lasting<F: AsRawFd> {
+pub(crate) struct LastingFd<F: AsRawFd> {
     /// There until it is dropped.
     file: Option<F>,
     leads_to: Place,
     is_left: bool,
 }
 
-impl<F: AsRawFd> Lasting<F> {
+impl<F: AsRawFd> LastingFd<F> {
     /// Of what was just opened.
     pub(crate) fn new(file: F) -> Self {
         let leads_to = identity(file.as_raw_fd());
@@ -47,7 +47,7 @@ impl<F: AsRawFd> Lasting<F> {
     }
 }
 
-impl<F: AsRawFd> Deref for Lasting<F> {
+impl<F: AsRawFd> Deref for LastingFd<F> {
     type Target = F;
 
     fn deref(&self) -> &F {
@@ -55,19 +55,19 @@ impl<F: AsRawFd> Deref for Lasting<F> {
     }
 }
 
-impl<F: AsRawFd> AsRawFd for Lasting<F> {
+impl<F: AsRawFd> AsRawFd for LastingFd<F> {
     fn as_raw_fd(&self) -> RawFd {
         self.deref().as_raw_fd()
     }
 }
 
-impl<F: AsRawFd> fmt::Debug for Lasting<F> {
+impl<F: AsRawFd> fmt::Debug for LastingFd<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "descriptor {}", self.as_raw_fd())
     }
 }
 
-impl<F: AsRawFd> Drop for Lasting<F> {
+impl<F: AsRawFd> Drop for LastingFd<F> {
     fn drop(&mut self) {
         if !self.is_there() {
             mem::forget(self.file.take());
