@@ -10,7 +10,7 @@ use crate::support::crate_dir;
 use crate::symbols::listed;
 
 /// Pages of others that ours refer to.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 9] = [
     "_exit(2)",
     "fork(2)",
     "free(3)",
@@ -18,6 +18,7 @@ const FOREIGN: [&str; 8] = [
     "pthreads(7)",
     "getauxval(3)",
     "longjmp(3)",
+    "pthread_atfork(3)",
     "pthread_cancel(3)",
 ];
 
