@@ -325,7 +325,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     // No fault: every worker lets go of the lock there.
     let rest = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
     // No fault either: every queuer may lose its CPU there.
-    let mut of_pushes = root.fork(12);
+    let mut of_pushes = root.fork(13);
     let push = if of_pushes.chance(350_000) { of_pushes.magnitude(100, 100 * US) } else { 0 };
     // Thresholds that items of a random plan reach, oftener than not.
     let hog_thresh = later.magnitude(100 * US, 20 * MS);

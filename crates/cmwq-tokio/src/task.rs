@@ -119,11 +119,15 @@ impl<F: FnOnce() -> T, T> Run<F, T> {
 impl<F, T> Drop for Run<F, T> {
     fn drop(&mut self) {
         let Some(Job { func, context, place }) = self.0.take_job() else { return };
-        let runtime = context.leave_span();
-        // What the closure has captured may need it as it is dropped, on whatever thread.
-        let _entered = runtime.enter();
+        // What the closure has captured may need the runtime as it is dropped, on whatever thread.
+        // Where a thread ends, it may be too late to enter it, which panics.
+        let drop_it = move || {
+            let runtime = context.leave_span();
+            let _entered = runtime.enter();
+            drop(func);
+        };
         // The closure is gone, and its place is free, before anybody hears of it.
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(func)));
+        let dropped = catch_unwind(AssertUnwindSafe(drop_it));
         drop_quietly(place);
         self.0.end(match dropped {
             Ok(()) => End::Cancelled,

@@ -4,7 +4,7 @@
 //! answer, and not which files and users it has.
 
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
@@ -14,13 +14,21 @@ use crate::store::{Name, Unavailable};
 
 /// An answer that is younger is believed.
 const FRESH: Duration = Duration::from_secs(1);
-/// One that is older is not, even if nobody can ask now: those who have all the places ask, too,
-/// and none of them was answered for longer than any call may take.
-const OLD: Duration = Duration::from_secs(10);
+/// After all places were taken for so long, and no call was answered meanwhile, nothing is believed
+/// any more: those who have the places ask, too.
+const LONG: Duration = Duration::from_secs(10);
 
-/// What the database last said, and when.
+/// What is known.
 #[derive(Debug, Default)]
-pub(crate) struct Health(Mutex<Option<(Instant, Result<(), String>)>>);
+pub(crate) struct Health(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What the database last said, and when.
+    last: Option<(Instant, Result<(), String>)>,
+    /// When all places were first found taken, since it said something.
+    full_since: Option<Instant>,
+}
 
 impl Health {
     /// To be told of each call's answer.
@@ -30,31 +38,40 @@ impl Health {
             Err(Unavailable(said)) => Err(said.clone()),
         };
         let now = Some((Instant::now(), answer.clone()));
-        let before = {
-            let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *last, now)
-        };
-        let is_new = before.is_none_or(|(_, before)| before != answer);
+        let before = std::mem::replace(&mut *self.known(), Known { last: now, full_since: None });
+        let is_new = before.last.is_none_or(|(_, before)| before != answer);
         if let (true, Err(said)) = (is_new, answer) {
             // There may be nobody to read it.
             let _ = writeln!(std::io::stderr(), "thumbs: the database does not answer: {said}");
         }
     }
 
-    fn last(&self) -> Option<(Instant, Result<(), String>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has just said something.
+    fn is_fresh(&self) -> bool {
+        matches!(self.known().last, Some((when, Ok(()))) if when.elapsed() < FRESH)
+    }
+
+    /// Where all places are taken, so that nobody can ask. To have enough to do is no illness.
+    fn is_well_without_asking(&self) -> bool {
+        let mut known = self.known();
+        let full_for = known.full_since.get_or_insert_with(Instant::now).elapsed();
+        let said = known.last.as_ref().map(|(_, said)| said.is_ok());
+        is_well(said, full_for)
     }
 }
 
 /// `GET /health`
 pub(crate) async fn answer(State(service): State<Service>) -> Result<(), Failure> {
-    let last = service.health().last();
-    if matches!(last, Some((when, Ok(()))) if when.elapsed() < FRESH) {
+    if service.health().is_fresh() {
         return Ok(());
     }
     let Some(place) = service.pool().try_reserve() else {
-        let last = last.map(|(when, said)| (when.elapsed(), said.is_ok()));
-        return if is_well_without_asking(last) { Ok(()) } else { Err(Failure::Unavailable) };
+        let is_well = service.health().is_well_without_asking();
+        return if is_well { Ok(()) } else { Err(Failure::Unavailable) };
     };
     // No picture is empty, so there is none of that name.
     let name = Name::of(b"");
@@ -62,10 +79,9 @@ pub(crate) async fn answer(State(service): State<Service>) -> Result<(), Failure
     place.run(job).await?
 }
 
-/// By how long ago it last said something, and whether that was an answer. To have enough to do is
-/// no illness.
-fn is_well_without_asking(last: Option<(Duration, bool)>) -> bool {
-    last.is_none_or(|(ago, is_answer)| is_answer && ago < OLD)
+/// By whether what it last said was an answer, and how long all places have been taken since.
+fn is_well(said: Option<bool>, full_for: Duration) -> bool {
+    said != Some(false) && full_for < LONG
 }
 
 #[cfg(test)]
@@ -73,10 +89,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn while_all_places_are_taken_an_old_answer_is_not_believed() {
-        assert!(is_well_without_asking(None), "it has just begun");
-        assert!(is_well_without_asking(Some((OLD / 2, true))));
-        assert!(!is_well_without_asking(Some((OLD, true))));
-        assert!(!is_well_without_asking(Some((Duration::ZERO, false))));
+    fn who_has_too_much_to_do_is_well_until_that_lasts() {
+        for said in [None, Some(true)] {
+            assert!(is_well(said, LONG / 2));
+            assert!(!is_well(said, LONG), "somebody would have been answered");
+        }
+        assert!(!is_well(Some(false), Duration::ZERO));
+    }
+
+    #[test]
+    fn a_quiet_time_before_is_none_of_its_fault() {
+        let health = Health::default();
+        let long_ago = Instant::now().checked_sub(LONG * 2).expect("the machine runs for a minute");
+        health.known().last = Some((long_ago, Ok(())));
+        assert!(health.is_well_without_asking(), "it has just been found full");
+        health.known().full_since = Some(long_ago);
+        assert!(!health.is_well_without_asking());
+        health.note(&Ok(()));
+        assert!(health.is_well_without_asking(), "somebody was answered meanwhile");
     }
 }

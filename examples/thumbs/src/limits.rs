@@ -1,9 +1,16 @@
 //! How long others are waited for, and how many of them there may be.
 
+use std::num::ParseIntError;
 use std::time::Duration;
 
 use clap::Args;
 use humantime::parse_duration;
+
+/// At least one, and no more than can be counted.
+fn some(text: &str) -> Result<usize, String> {
+    let number: u32 = text.parse().map_err(|error: ParseIntError| error.to_string())?;
+    if number == 0 { Err("nobody would be served".to_owned()) } else { Ok(number as usize) }
+}
 
 /// How long the program waits for clients, for the database, and for its own end. Written as `30s`
 /// or `500ms`.
@@ -18,14 +25,14 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How many pictures may be on their way at once, each with up to 20 MiB of memory; further
     /// ones are answered with 429.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = some)]
     pub bodies: usize,
     /// How long a client may take nothing of its answer, which lies in memory for so long.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub answer_timeout: Duration,
     /// How many connections are open at once; further ones wait until one is closed. Each may have
     /// a picture of 20 MiB in memory, and takes one of the files that may be open.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = some)]
     pub connections: usize,
     /// How long PostgreSQL may take to answer, connecting included.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]

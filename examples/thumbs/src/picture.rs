@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Cursor;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use image::codecs::jpeg::JpegEncoder;
 use image::error::{LimitError, LimitErrorKind};
@@ -13,8 +13,10 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits, Rgba, R
 const LONGEST: u32 = 12_000;
 /// The memory that decoding may take, in bytes: 59 million pixels of a JPEG.
 const MEMORY: u64 = 512 << 20;
-/// Of pictures that take more, only one is decoded at a time: 14 million pixels.
+/// Of pictures that take more, only one is made smaller at a time: 14 million pixels.
 const MUCH: u64 = 128 << 20;
+/// What may be read ahead of the pixels, such as a colour profile, in bytes.
+const AHEAD: u64 = 32 << 20;
 /// Whose turn it is.
 static LARGE: Mutex<()> = Mutex::new(());
 const QUALITY: u8 = 80;
@@ -31,48 +33,82 @@ impl fmt::Display for NoPicture {
 
 impl std::error::Error for NoPicture {}
 
+/// Why there is no smaller one.
+#[derive(Debug)]
+pub enum Refused {
+    /// It is none that this service takes.
+    NoPicture(NoPicture),
+    /// It takes much memory, and so does another one, just now.
+    Busy,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPicture(error) => error.fmt(f),
+            Self::Busy => f.write_str("another large picture is made smaller just now"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<ImageError> for Refused {
+    fn from(error: ImageError) -> Self {
+        Self::NoPicture(NoPicture(error))
+    }
+}
+
 /// A JPEG of the picture, so small that neither side is longer than `side` pixels; no larger than
 /// it was.
 ///
 /// # Errors
-/// If it cannot be decoded, or is too large to.
-pub fn smaller(bytes: &[u8], side: u32) -> Result<Vec<u8>, NoPicture> {
-    let mut reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|error| NoPicture(error.into()))?;
+/// If it cannot be decoded, or is too large to; or too large to be made smaller beside another one.
+pub fn smaller(bytes: &[u8], side: u32) -> Result<Vec<u8>, Refused> {
+    let mut reader =
+        ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(ImageError::from)?;
     let mut limits = Limits::default();
     limits.max_image_width = Some(LONGEST);
     limits.max_image_height = Some(LONGEST);
-    limits.max_alloc = Some(MEMORY);
+    limits.max_alloc = Some(AHEAD);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(NoPicture)?;
+    let mut decoder = reader.into_decoder()?;
+    // Until the end: the small one may be as large, if that was asked for.
+    let _turn = turn_for(memory_for(decoder.total_bytes())?)?;
     // What cannot be read of it is not worth losing the picture.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let mut small = decode(decoder, side).map_err(NoPicture)?;
+    let mut small = decode(decoder, side)?;
     small.apply_orientation(orientation);
-    encode(&on_white(small))
+    Ok(encode(&on_white(small))?)
 }
 
 /// The picture, already small: the large one is gone when this returns.
 fn decode(decoder: impl ImageDecoder, side: u32) -> Result<DynamicImage, ImageError> {
-    // Who waits for his turn is blocked, and another job runs.
-    let _turn = turn_for(memory_for(decoder.total_bytes())?);
     let picture = DynamicImage::from_decoder(decoder)?;
     let is_small = picture.width() <= side && picture.height() <= side;
     Ok(if is_small { picture } else { picture.thumbnail(side, side) })
 }
 
-/// What a picture of so many bytes takes while it is decoded: of a progressive JPEG there are also
-/// all coefficients, two bytes for each of its bytes, of which no limit of the decoder's knows.
+/// About what a picture of so many bytes takes while it is decoded: of a progressive JPEG there are
+/// also all coefficients, two bytes for each of its bytes, of which no limit of the decoder's
+/// knows.
 fn memory_for(bytes: u64) -> Result<u64, ImageError> {
     let needed = bytes.saturating_mul(3);
     let too_much = || LimitError::from_kind(LimitErrorKind::InsufficientMemory);
     if needed <= MEMORY { Ok(needed) } else { Err(ImageError::Limits(too_much())) }
 }
 
-/// Waits until nobody else decodes a picture that takes much memory, if this one does.
-fn turn_for(needed: u64) -> Option<MutexGuard<'static, ()>> {
-    (needed > MUCH).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+/// The turn of a picture that takes much memory, unless another one has it: who waited would keep
+/// all others from running.
+fn turn_for(needed: u64) -> Result<Option<MutexGuard<'static, ()>>, Refused> {
+    if needed <= MUCH {
+        return Ok(None);
+    }
+    match LARGE.try_lock() {
+        Ok(turn) => Ok(Some(turn)),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(Some(poisoned.into_inner())),
+        Err(TryLockError::WouldBlock) => Err(Refused::Busy),
+    }
 }
 
 /// JPEGs have no transparency, and behind it may be any colour.
@@ -101,13 +137,13 @@ pub fn synthetic(width: u32, height: u32, seed: u64) -> Result<Vec<u8>, NoPictur
     for (x, y, pixel) in picture.enumerate_pixels_mut() {
         *pixel = shade(x, y);
     }
-    encode(&picture.into())
+    encode(&picture.into()).map_err(NoPicture)
 }
 
-fn encode(picture: &DynamicImage) -> Result<Vec<u8>, NoPicture> {
+fn encode(picture: &DynamicImage) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Vec::new();
     let encoder = JpegEncoder::new_with_quality(&mut bytes, QUALITY);
-    picture.to_rgb8().write_with_encoder(encoder).map_err(NoPicture)?;
+    picture.to_rgb8().write_with_encoder(encoder)?;
     Ok(bytes)
 }
 
@@ -143,15 +179,20 @@ mod tests {
     #[test]
     fn what_takes_more_memory_than_may_be_is_not_decoded() {
         let refused = smaller(&claiming(11_000, 7_700), 160).unwrap_err();
-        assert!(matches!(refused.0, ImageError::Limits(_)), "{refused}");
+        let Refused::NoPicture(NoPicture(error)) = &refused else { panic!("{refused}") };
+        assert!(matches!(error, ImageError::Limits(_)), "{refused}");
         assert!(memory_for(8_192 * 6_144 * 3).is_ok(), "as phones make them");
     }
 
     #[test]
-    fn large_ones_are_decoded_one_at_a_time() {
-        assert!(turn_for(MUCH).is_none());
+    fn large_ones_are_made_smaller_one_at_a_time() {
+        assert!(matches!(turn_for(MUCH), Ok(None)));
         let turn = turn_for(MUCH + 1);
-        assert!(turn.is_some() && LARGE.try_lock().is_err());
+        assert!(matches!(turn, Ok(Some(_))));
+        assert!(matches!(smaller(&claiming(7_000, 5_000), 160), Err(Refused::Busy)));
+        assert!(smaller(&claiming(16, 16), 160).is_ok(), "others need no turn");
+        drop(turn);
+        assert!(matches!(turn_for(MUCH + 1), Ok(Some(_))));
     }
 
     /// As phones write them: the longer side lies, and a tag says so.

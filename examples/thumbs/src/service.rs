@@ -29,7 +29,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::health::{self, Health};
 use crate::limits::Limits;
-use crate::picture::{NoPicture, smaller};
+use crate::picture::{NoPicture, Refused, smaller};
 use crate::pool::{Lost, Place, Pool};
 use crate::queues;
 use crate::store::{Name, Store, Stored, Unavailable};
@@ -145,9 +145,12 @@ pub(crate) enum Failure {
     Lost,
 }
 
-impl From<NoPicture> for Failure {
-    fn from(error: NoPicture) -> Self {
-        Self::NoPicture(error)
+impl From<Refused> for Failure {
+    fn from(error: Refused) -> Self {
+        match error {
+            Refused::NoPicture(error) => Self::NoPicture(error),
+            Refused::Busy => Self::Full,
+        }
     }
 }
 

@@ -110,7 +110,11 @@ impl Tick {
         let TickFound { has_woken, has_processes } = found;
         self.shortest =
             if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
-        self.fruitless = if has_woken { 0 } else { self.fruitless.saturating_add(1) };
+        self.fruitless = if has_woken { 0 } else { self.fruitless + 1 };
+        if self.fruitless == 2 * TICKS_BEHIND {
+            // As often as counts.
+            self.fruitless = TICKS_BEHIND;
+        }
         self.interval = if has_woken {
             max(self.interval / 2, self.shortest)
         } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {

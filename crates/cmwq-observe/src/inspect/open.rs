@@ -140,14 +140,18 @@ impl Target {
     }
 
     /// Whether the process still shows it. Not after its end, and not after it has executed another
-    /// program, or itself once more: what was mapped stays as it was then. Blocks for as long as
-    /// `/proc` does.
+    /// program, or itself once more: what was mapped stays as it was then. Where the caller may not
+    /// look any more (the process has changed its user, say) it is taken to be there. Blocks for as
+    /// long as `/proc` does.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         let (path, own) = &self.file;
-        let is_open = fs::metadata(path).is_ok_and(|meta| identity(&meta) == *own);
-        // A program may close what it does not know, and goes on.
-        is_open || is_mapped(self.pid, own.1)
+        match fs::metadata(path) {
+            Ok(meta) if identity(&meta) == *own => true,
+            Err(error) if !is_gone(&error) => true,
+            // A program may close what it does not know, and goes on.
+            _ => is_mapped(self.pid, own.1).unwrap_or_else(|error| !is_gone(&error)),
+        }
     }
 
     /// The process.
@@ -200,12 +204,12 @@ fn identity(meta: &fs::Metadata) -> Identity {
 }
 
 /// Whether the process has the file mapped that has this number and our name.
-fn is_mapped(pid: u32, inode: u64) -> bool {
-    let maps = text(Path::new(&format!("/proc/{pid}/maps")));
-    maps.lines().filter(|line| line.ends_with(LINK)).any(|line| {
+fn is_mapped(pid: u32, inode: u64) -> io::Result<bool> {
+    let maps = text_of(&fs::read(format!("/proc/{pid}/maps"))?);
+    Ok(maps.lines().filter(|line| line.ends_with(LINK)).any(|line| {
         // Address, access, offset and device come first.
         line.split_ascii_whitespace().nth(4).and_then(|field| field.parse().ok()) == Some(inode)
-    })
+    }))
 }
 
 /// Closed meanwhile, or no file at all.

@@ -518,6 +518,15 @@ impl Locked {
         }
     }
 
+    /// The caller is awake, and asks for work under this hold of the lock. An item of the inbox may
+    /// have chosen him to be woken, who has not asked yet since the sentinel woke him: then he
+    /// comes for it, and wakes the next one. That does not say whether the pool is to be watched.
+    pub(crate) fn needs_no_wake_up(&mut self, me: WorkerId) {
+        if self.pending_kick == Kick::Wake(me) {
+            self.pending_kick = Kick::Watch;
+        }
+    }
+
     /// Queues the items of the inbox. Their kick is kept in `pending_kick` until the next
     /// [`todo`](Self::todo).
     #[inline(always)]

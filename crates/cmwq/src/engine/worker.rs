@@ -99,8 +99,15 @@ impl Worker {
         self.thread.set_senses(open_senses(self.pool.runtime.detect));
     }
 
-    fn run(&self, context: &Context) {
+    /// Takes the pool's lock, to ask it for work next.
+    fn lock_to_ask(&self) -> MutexGuard<'static, Locked> {
         let mut guard = self.pool.lock_unlisted();
+        guard.needs_no_wake_up(self.id);
+        guard
+    }
+
+    fn run(&self, context: &Context) {
+        let mut guard = self.lock_to_ask();
         loop {
             match guard.core.next(self.id, clock::now) {
                 Next::Run(claim) => guard = self.run_item(guard, context, claim),
@@ -108,11 +115,11 @@ impl Worker {
                     self.thread.mirror.rest(clock::coarse);
                     self.pool.unlock(guard, Kick::None);
                     self.pool.create_worker(Creator::Manager(self.id));
-                    guard = self.pool.lock_unlisted();
+                    guard = self.lock_to_ask();
                 }
                 Next::Sleep { watch } => {
                     self.sleep(guard, context, watch);
-                    guard = self.pool.lock_unlisted();
+                    guard = self.lock_to_ask();
                 }
                 Next::Exit => {
                     self.thread.meter.charge(&mut guard.core);

@@ -360,14 +360,15 @@ impl<T> JoinHandle<T> {
         let cell = unsafe { &mut *packet.waker.get() };
         // Cloning may panic, and dropping the one before may, too. Neither may leave a waker in the
         // cell that is not published: nobody would drop it.
-        let before = match cell {
-            Some(there) if there.will_wake(waker) => None,
-            Some(there) => Some(mem::replace(&mut **there, waker.clone())),
-            None => {
-                *cell = Some(Box::new(waker.clone()));
-                None
+        let (kept, before) = match cell.take() {
+            Some(there) if there.will_wake(waker) => (there, None),
+            Some(mut there) => {
+                let before = mem::replace(&mut *there, waker.clone());
+                (there, Some(before))
             }
+            None => (Box::new(waker.clone()), None),
         };
+        *cell = Some(kept);
         let is_published = packet.state.publish_waker();
         drop(before);
         is_published

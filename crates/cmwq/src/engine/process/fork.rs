@@ -109,6 +109,9 @@ extern "C" fn register() {
     if IS_REGISTERED.load(Ordering::Relaxed) {
         return;
     }
+    // An allocator may have handlers of its own, which it registers when it is first used. They are
+    // to be called between ours and the fork: ours allocate, and so does who has our locks.
+    drop(std::hint::black_box(Box::new(0_u8)));
     // SAFETY: the functions are there as long as this library.
     unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
     IS_REGISTERED.store(true, Ordering::Relaxed);

@@ -94,7 +94,7 @@ pub(super) fn leave_behind(rings: &mut Rings) {
     // The forking thread's, too. Those of others are out of reach, as they are.
     RING.set(ptr::null());
     // The file stays open in the parent only; here nobody is to find it. Unless the program has
-    // closed it: see `Lasting`.
+    // closed it: see `LastingFd`.
     *rings = Rings { file: None, free: Vec::new(), next: 0 };
 }
 
