@@ -24,7 +24,7 @@ pub const FRUITLESS_TICKS: u32 = 8;
 /// After so many ticks in a row that let no worker start a better source is taken to tell first of
 /// those that are blocked. Where other programs keep the CPUs busy there are 16 in a row now and
 /// then.
-pub const TICKS_BEHIND: u32 = 8 * FRUITLESS_TICKS;
+pub const TICKS_BEHIND: u32 = 4 * FRUITLESS_TICKS;
 /// The tick looks at a pool so many more times after its last item has stopped waiting.
 pub const QUIET_TICKS: u32 = 4;
 

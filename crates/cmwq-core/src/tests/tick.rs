@@ -41,10 +41,10 @@ fn one_look_that_lets_somebody_start_makes_the_others_count_anew() {
 }
 
 #[test]
-fn it_is_first_until_64_looks_in_a_row_let_nobody_start() {
+fn it_is_first_until_32_looks_in_a_row_let_nobody_start() {
     let mut tick = Tick::new(TickRole::Behind);
     for _ in 0..2 {
-        let _ = after(&mut tick, &[false; 63]);
+        let _ = after(&mut tick, &[false; 31]);
         assert!(tick.is_first());
         let _ = after(&mut tick, &[false]);
         assert!(!tick.is_first());
