@@ -1,4 +1,4 @@
-//! `/proc/PID/stat`, and that of a thread.
+//! `/proc/PID/stat`, and others that have a name in them; and those of a thread.
 
 use std::path::Path;
 use std::str::Split;

@@ -36,6 +36,7 @@ mod tests;
 
 #[doc(inline)]
 pub use cmwq::shared::mapping::{PoolKind, QueueKind, Reason};
+pub(crate) use open::text;
 pub use open::{OpenError, Target};
 pub use snapshot::ReadError;
 pub use view::{

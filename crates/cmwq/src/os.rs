@@ -20,6 +20,7 @@ pub(crate) mod recycled;
 pub(crate) mod rest;
 pub(crate) mod sense;
 pub(crate) mod sync;
+pub(crate) mod text;
 pub(crate) mod thread_group;
 pub(crate) mod topo;
 

@@ -66,8 +66,7 @@ impl Live {
     }
 
     pub(super) fn subject(&self) -> Subject {
-        let name = fs::read(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
-        let name = String::from_utf8_lossy(&name);
+        let name = stat::read(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
         Subject {
             pid: self.session.pid(),
             name: harmless(name.trim_end()).into_owned(),

@@ -112,7 +112,7 @@ impl Tick {
             if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
         self.fruitless = if has_woken { 0 } else { self.fruitless + 1 };
         if self.fruitless == 2 * TICKS_BEHIND {
-            // As often as counts.
+            // More say nothing more; this, too, is a number at which the interval doubles.
             self.fruitless = TICKS_BEHIND;
         }
         self.interval = if has_woken {

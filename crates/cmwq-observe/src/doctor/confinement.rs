@@ -8,6 +8,8 @@ use std::path::Path;
 
 use cmwq::shared::var;
 
+use crate::inspect::text;
+
 /// What encloses the process: what a refusal is explained with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,9 +37,7 @@ const CAPABILITIES: [(&str, u32); 5] = [
 
 impl Confinement {
     pub(super) fn read() -> Self {
-        // Its name is cut after so many bytes, be it within a character.
-        let status = fs::read("/proc/self/status").unwrap_or_default();
-        let status = String::from_utf8_lossy(&status);
+        let status = text("/proc/self/status");
         // SAFETY: takes nothing and cannot fail.
         let user = unsafe { libc::geteuid() };
         let container = container(Path::new("/"), var);

@@ -227,7 +227,7 @@ fn not_shown() -> io::Error {
 /// Says which rule of the kernel's it is that does not let the caller look.
 fn explained(process: &Path, error: OpenError) -> OpenError {
     let OpenError::PermissionDenied { .. } = error else { return error };
-    let status = text(&process.join("status"));
+    let status = text(process.join("status"));
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u32>().ok()
@@ -262,7 +262,7 @@ fn numbers_in(status: &str) -> Vec<u32> {
 
 /// What such a file says; nothing, if that is refused. A process's name in it is cut after so many
 /// bytes, be it within a character.
-fn text(file: &Path) -> String {
+pub(crate) fn text(file: impl AsRef<Path>) -> String {
     text_of(&fs::read(file).unwrap_or_default())
 }
 

@@ -11,12 +11,12 @@
 //!
 //! Why: docs/decisions/stacks-copied.md
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::engine::params::Params;
 use crate::engine::thread::Thread;
 use crate::observe::watchdog::{Frame, Stack};
+use crate::os::text;
 
 mod handler;
 mod request;
@@ -83,9 +83,7 @@ impl Stacks {
 
 /// Why the thread would not answer, as far as that can be seen.
 fn refusal(tid: libc::pid_t, signal: i32) -> Option<String> {
-    // Its name is cut after so many bytes, be it within a character.
-    let status = fs::read(format!("/proc/self/task/{tid}/status")).ok()?;
-    let status = String::from_utf8_lossy(&status);
+    let status = text::read(format!("/proc/self/task/{tid}/status"))?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.map(|value| value.trim_start_matches(':').trim().to_owned())

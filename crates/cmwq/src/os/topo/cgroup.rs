@@ -13,6 +13,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::os::text;
+
 use super::cgroup_mounts::{CgroupMount, Version};
 
 /// A cgroup that the process is in, directly or through groups below it.
@@ -35,8 +37,8 @@ impl Group {
 /// `proc` is where procfs is mounted; the cgroup mounts that it names are looked up below `fs_root`
 /// (`/`).
 pub(super) fn ancestry(proc: &Path, fs_root: &Path, controller: &str) -> Vec<Group> {
-    let cgroups = read_lossy(&proc.join("self/cgroup"));
-    let mounts = read_lossy(&proc.join("self/mountinfo"));
+    let cgroups = text::read(proc.join("self/cgroup"));
+    let mounts = text::read(proc.join("self/mountinfo"));
     let (Some(cgroups), Some(mounts)) = (cgroups, mounts) else { return Vec::new() };
     let mut groups = Vec::new();
     for mount in mounts.lines().filter_map(|line| CgroupMount::parse(line, controller)) {
@@ -61,11 +63,6 @@ fn own_cgroup<'a>(cgroups: &'a str, version: Version, controller: &str) -> Optio
         };
         is_it.then_some(path)
     })
-}
-
-/// A file that other people's mount points and cgroup names can put any bytes into.
-fn read_lossy(path: &Path) -> Option<String> {
-    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// An absolute path of the running system, looked up below another root.

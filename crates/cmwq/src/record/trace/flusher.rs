@@ -20,6 +20,7 @@ use crate::os::environment;
 use crate::os::notice;
 use crate::os::sense;
 use crate::os::sync::PlainGuard;
+use crate::os::text;
 
 const PAUSE: Duration = Duration::from_millis(10);
 /// The mappings are looked at again after so many rounds: 1 s.
@@ -130,9 +131,7 @@ impl Flusher {
             rounds: 0,
             blocks: Blocks::default(),
         };
-        // It is cut after so many bytes, be it within a character.
-        let name = fs::read("/proc/self/comm").unwrap_or_default();
-        let name = String::from_utf8_lossy(&name);
+        let name = text::read("/proc/self/comm").unwrap_or_default();
         file::write_head(&mut flusher.out, std::process::id(), name.trim_end())?;
         flusher.look_at_maps()?;
         Ok(flusher)
