@@ -16,6 +16,7 @@ use rustix::fs::{Advice, fadvise, syncfs};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::bench_sizes::Makespan;
 use crate::external::build_folder;
 use crate::gate::Gate;
 use crate::job::{Bench, Job};
@@ -34,8 +35,9 @@ const FILES_PER_FOLDER: usize = 100;
 /// One round of one system.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Sample {
-    pub(crate) makespan_ns: f64,
-    /// The part of the files that came from the device; `None` where the kernel does not count.
+    pub(crate) makespan: Makespan,
+    /// The part of the files that came from the device, each time; `None` where the kernel does not
+    /// count.
     pub(crate) cold: Option<f64>,
 }
 
@@ -73,17 +75,35 @@ fn make(folder: &Path, files: usize) -> Result<()> {
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let files = files_below(Path::new(&job.folder))?;
     ensure!(files.len() == job.count, "{} files in {}", files.len(), job.folder);
+    let peer: &'static P = Box::leak(Box::new(P::start(job)?));
+    peers::warm_up(peer, job.cpus);
     let mut bytes = 0;
-    for path in &files {
+    let fetched_before = sys::fetched_bytes();
+    let makespan = Makespan::of(job, || {
+        let forgotten = forget(&files)?;
+        bytes += forgotten;
+        once(files.clone(), peer, forgotten)
+    })?;
+    let fetched = fetched_before.zip(sys::fetched_bytes());
+    let cold = fetched.map(|(before, after)| after.saturating_sub(before) as f64 / bytes as f64);
+    Ok(Sample { makespan, cold })
+}
+
+/// Has the kernel forget the files' contents; how many bytes they are.
+fn forget(files: &[PathBuf]) -> Result<u64> {
+    let mut bytes = 0;
+    for path in files {
         let file = File::open(path)?;
         bytes += file.metadata()?.len();
         fadvise(&file, 0, None, Advice::DontNeed)?;
     }
-    let peer: &'static P = Box::leak(Box::new(P::start(job)?));
-    peers::warm_up(peer, job.cpus);
+    Ok(bytes)
+}
+
+/// How long it takes to hash the files, which have so many bytes.
+fn once<P: Peer>(files: Vec<PathBuf>, peer: &'static P, bytes: u64) -> Result<f64> {
     let gate = Gate::leaked(files.len());
     let hashed = Arc::new(AtomicU64::new(0));
-    let fetched_before = sys::fetched_bytes();
     let start_ns = sys::now_ns();
     for path in files {
         let hashed = Arc::clone(&hashed);
@@ -102,9 +122,7 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     // ORDERING: as above.
     let hashed = hashed.load(Ordering::Relaxed);
     ensure!(hashed == bytes, "{hashed} bytes of {bytes} were hashed");
-    let fetched = fetched_before.zip(sys::fetched_bytes());
-    let cold = fetched.map(|(before, after)| after.saturating_sub(before) as f64 / bytes as f64);
-    Ok(Sample { makespan_ns, cold })
+    Ok(makespan_ns)
 }
 
 /// Reads a file to its end; how long it is.

@@ -32,6 +32,10 @@ pub(crate) const GOAL: f64 = 1.03;
 /// The same for files from a cold cache, where the device has a part in it.
 const HASH_GOAL: f64 = 1.05;
 
+const AGAIN: &str = "again: the same load a second time in the same process; pools of a size have \
+                     their threads \
+                     before the first time, those that grow make them during it";
+
 const BEST_SIZE: &str = "best size: threads that the pool was given because that was fastest; \
                          cmwq is \
                          given none";
@@ -76,9 +80,24 @@ pub(crate) struct Load {
 }
 
 /// One round of one system, where nothing but its makespan is measured.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Makespan {
     pub(crate) makespan_ns: f64,
+    /// The same load once more in the same process, if that was asked for ([`Job::again`]).
+    pub(crate) again_ns: Option<f64>,
+}
+
+impl Makespan {
+    fn once(makespan_ns: f64) -> Self {
+        Self { makespan_ns, again_ns: None }
+    }
+
+    /// Of a load that is done as often as `job` says.
+    pub(crate) fn of(job: &Job, mut load: impl FnMut() -> Result<f64>) -> Result<Self> {
+        let makespan_ns = load()?;
+        let again_ns = if job.again > 0 { Some(load()?) } else { None };
+        Ok(Self { makespan_ns, again_ns })
+    }
 }
 
 /// The largest pool to try: as given, or the default.
@@ -140,11 +159,13 @@ fn loads(session: &mut Session, options: &SizesOptions) -> Result<Vec<Load>> {
 /// The best size of each pool for `load`, and cmwq beside all of them.
 pub(crate) fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> {
     let rounds = session.rounds(RUNS);
+    let is_done_again = matches!(load.job.bench, Bench::Hash | Bench::Waits | Bench::Pictures);
+    let job = Job { again: is_done_again.into(), ..load.job.clone() };
     let mut cells = Vec::new();
     let mut curves = Vec::new();
     for (system, role) in session.entrants(load.job.bench) {
         if role == Role::Ours {
-            cells.push(Cell { system, job: load.job.clone() });
+            cells.push(Cell { system, job: job.clone() });
             continue;
         }
         if !system.has_size() {
@@ -152,29 +173,27 @@ pub(crate) fn table(session: &mut Session, load: &Load, largest: usize) -> Resul
         }
         if session.external.absent(system).is_some() {
             // Its row says why.
-            cells.push(Cell { system, job: load.job.clone() });
+            cells.push(Cell { system, job: job.clone() });
             continue;
         }
         let mut tried = Search::default();
         tried.run(largest, |size| once(session, load, system, size))?;
         let best = tried.best().with_context(|| format!("{} never ended", system.name()))?;
-        cells.push(Cell { system, job: Job { size: best, ..load.job.clone() } });
+        cells.push(Cell { system, job: Job { size: best, ..job.clone() } });
         let points = tried.0.iter().map(|&(size, ns)| (size as f64, ns)).collect();
         curves.push(Curve { name: system.name(), points });
     }
     let (outcomes, complaint) = makespans(session, load, cells, rounds)?;
-    let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, load)).collect();
+    let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, load, is_done_again)).collect();
     curves.extend(outcomes.iter().filter_map(|outcome| level(outcome, largest)));
-    let against = |system| {
-        let best = best_peer(&rows, 0);
-        Ratio::new(
-            "makespan / best size of the best peer",
-            Unit::Time,
-            Side::of(&rows, system, 0),
-            best,
-        )
-    };
-    let ratios = [against(System::Cmwq).goal(load.goal), against(System::CmwqPercpu).value()];
+    let ratios = ratios(load.goal, &outcomes, &rows, is_done_again);
+    let mut columns = vec![
+        Column::new("makespan", Unit::Time),
+        Column::new("x ideal", Unit::Plain),
+        Column::new("best size", Unit::Count),
+    ];
+    columns.extend(is_done_again.then(|| Column::new("again", Unit::Time)));
+    let notes = [BEST_SIZE].into_iter().chain(is_done_again.then_some(AGAIN)).map(str::to_owned);
     Ok(Section {
         name: load.name.clone(),
         title: format!(
@@ -185,35 +204,72 @@ pub(crate) fn table(session: &mut Session, load: &Load, largest: usize) -> Resul
             load.ideal_ns.map_or_else(String::new, |ns| format!(", ideal {}", Unit::Time.show(ns))),
             rounds.runs,
         ),
-        columns: vec![
-            Column::new("makespan", Unit::Time),
-            Column::new("x ideal", Unit::Plain),
-            Column::new("best size", Unit::Count),
-        ],
-        ratios: ratios.into_iter().flatten().collect(),
+        columns,
+        ratios,
         rows,
-        notes: complaint.into_iter().chain([BEST_SIZE.to_owned()]).collect(),
+        notes: complaint.into_iter().chain(notes).collect(),
         curves,
     })
 }
 
+/// The column of the second time.
+const AGAIN_COLUMN: usize = 3;
+
+/// How ours stand beside the best of the others, the first time and the second.
+fn ratios(
+    goal: f64,
+    outcomes: &[Outcome<Makespan>],
+    rows: &[Row],
+    is_done_again: bool,
+) -> Vec<Ratio> {
+    let against = |system: System, column: usize, what: &str| {
+        let times = |name: &str| {
+            let of = outcomes.iter().find(|outcome| outcome.system.name() == name);
+            of.map_or_else(Vec::new, |outcome| match column {
+                0 => first_times(outcome),
+                _ => second_times(outcome),
+            })
+        };
+        let best = best_peer(rows, column);
+        let theirs = best.as_ref().map_or_else(Vec::new, |side| times(side.name()));
+        Ratio::new(what, Unit::Time, Side::of(rows, system, column), best)
+            .rounds(&times(&system.name()), &theirs)
+    };
+    let first = "makespan / best size of the best peer";
+    let again = "again / best peer's again";
+    let mut ratios = vec![
+        against(System::Cmwq, 0, first).goal(goal),
+        against(System::CmwqPercpu, 0, first).value(),
+    ];
+    if is_done_again {
+        ratios.push(against(System::Cmwq, AGAIN_COLUMN, again).goal(goal));
+    }
+    ratios.into_iter().flatten().collect()
+}
+
+fn first_times(outcome: &Outcome<Makespan>) -> Vec<f64> {
+    outcome.samples.iter().map(|one| one.sample.makespan_ns).collect()
+}
+
+fn second_times(outcome: &Outcome<Makespan>) -> Vec<f64> {
+    outcome.samples.iter().filter_map(|one| one.sample.again_ns).collect()
+}
+
 /// What takes no size, as a line across all of them.
-fn level(outcome: &Outcome<f64>, largest: usize) -> Option<Curve> {
-    let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample).collect();
+fn level(outcome: &Outcome<Makespan>, largest: usize) -> Option<Curve> {
+    let ns = first_times(outcome);
     let median = Spread::of(&ns).filter(|_| outcome.job.size == 0)?.median;
     let points = vec![(1.0, median), (largest as f64, median)];
     Some(Curve { name: outcome.system.name(), points })
 }
 
-fn row(outcome: &Outcome<f64>, load: &Load) -> Row {
-    let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample).collect();
+fn row(outcome: &Outcome<Makespan>, load: &Load, is_done_again: bool) -> Row {
+    let ns = first_times(outcome);
     let ideals = load.ideal_ns.map(|ideal| ns.iter().map(|ns| ns / ideal).collect::<Vec<_>>());
     let size = (outcome.job.size > 0).then(|| Spread::single(outcome.job.size as f64));
-    row_of(
-        outcome,
-        load.job.bench,
-        vec![Spread::of(&ns), ideals.and_then(|ideals| Spread::of(&ideals)), size],
-    )
+    let mut figures = vec![Spread::of(&ns), ideals.and_then(|ideals| Spread::of(&ideals)), size];
+    figures.extend(is_done_again.then(|| Spread::of(&second_times(outcome))));
+    row_of(outcome, load.job.bench, figures)
 }
 
 /// One measurement of one size; infinite if it failed or took too long.
@@ -222,7 +278,7 @@ fn once(session: &mut Session, load: &Load, system: System, size: usize) -> Resu
     let rounds = Rounds { runs: 1, ..session.rounds(1) };
     let (outcomes, _) = makespans(session, load, cells, rounds)?;
     let sample = outcomes.first().and_then(|outcome| outcome.samples.first());
-    Ok(sample.map_or(f64::INFINITY, |one| one.sample))
+    Ok(sample.map_or(f64::INFINITY, |one| one.sample.makespan_ns))
 }
 
 /// What each took, and what is to be said of it.
@@ -231,7 +287,7 @@ fn makespans(
     load: &Load,
     cells: Vec<Cell>,
     rounds: Rounds,
-) -> Result<(Vec<Outcome<f64>>, Option<String>)> {
+) -> Result<(Vec<Outcome<Makespan>>, Option<String>)> {
     let name = format!("{} ({})", load.name, value_name(load.job.bench));
     let mut complaint = None;
     let outcomes = match load.job.bench {
@@ -239,19 +295,22 @@ fn makespans(
             let outcomes = session.alternate::<bench_hash::Sample>(&name, cells, rounds)?;
             let samples = outcomes.iter().flat_map(|outcome| &outcome.samples);
             complaint = bench_hash::complaint(samples.map(|one| one.sample.cold));
-            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan)).collect()
         }
         Bench::Mixed => {
             let outcomes = session.alternate::<bench_mixed::Sample>(&name, cells, rounds)?;
-            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+            outcomes
+                .into_iter()
+                .map(|outcome| outcome.map(|one| Makespan::once(one.makespan_ns)))
+                .collect()
         }
-        Bench::Waits | Bench::Pictures => {
-            let outcomes = session.alternate::<Makespan>(&name, cells, rounds)?;
-            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
-        }
+        Bench::Waits | Bench::Pictures => session.alternate(&name, cells, rounds)?,
         _ => {
             let outcomes = session.alternate::<bench_perf_wq::Sample>(&name, cells, rounds)?;
-            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+            outcomes
+                .into_iter()
+                .map(|outcome| outcome.map(|one| Makespan::once(one.makespan_ns)))
+                .collect()
         }
     };
     Ok((outcomes, complaint))

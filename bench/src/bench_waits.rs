@@ -68,10 +68,6 @@ pub(crate) struct WaitsOptions {
     /// Largest pool to try [default: 512, with --quick 64].
     #[arg(long)]
     pub(crate) largest: Option<usize>,
-    /// Do the load twice in each process, and measure the second time: pools of a size have their
-    /// threads before the first one, and those without have made them then.
-    #[arg(long)]
-    pub(crate) again: bool,
 }
 
 /// What an item does in one of its steps.
@@ -168,11 +164,7 @@ impl Steps {
 /// Measures each load at the best size of each pool, and makes a table for it.
 pub(crate) fn run(session: &mut Session, options: &WaitsOptions) -> Result<Vec<Section>> {
     let largest = bench_sizes::largest(session, options.largest);
-    let mut loads = loads(session, options)?;
-    for load in &mut loads {
-        load.job.again = options.again.into();
-    }
-    loads.iter().map(|load| bench_sizes::table(session, load, largest)).collect()
+    loads(session, options)?.iter().map(|load| bench_sizes::table(session, load, largest)).collect()
 }
 
 fn loads(session: &Session, options: &WaitsOptions) -> Result<Vec<Load>> {
@@ -239,13 +231,11 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Makespan> {
     let steps: Steps = job.variant.parse()?;
     let peer: &'static P = Box::leak(Box::new(P::start(job)?));
     peers::warm_up(peer, job.cpus);
-    for _ in 0..job.again {
-        once(job, &steps, peer)?;
-    }
-    once(job, &steps, peer)
+    Makespan::of(job, || once(job, &steps, peer))
 }
 
-fn once<P: Peer>(job: &Job, steps: &Steps, peer: &'static P) -> Result<Makespan> {
+/// How long it takes.
+fn once<P: Peer>(job: &Job, steps: &Steps, peer: &'static P) -> Result<f64> {
     let pages = steps.pages() * job.count;
     let file = if pages > 0 { Some(cold_file(pages)?) } else { None };
     let gate = Gate::leaked(job.count);
@@ -264,7 +254,7 @@ fn once<P: Peer>(job: &Job, steps: &Steps, peer: &'static P) -> Result<Makespan>
         Producers::Inside => peer.spawn(move || items.queue(0..count)),
     }
     gate.wait();
-    Ok(Makespan { makespan_ns: sys::duration_ns(start.elapsed()) as f64 })
+    Ok(sys::duration_ns(start.elapsed()) as f64)
 }
 
 impl<P: Peer> Items<P> {

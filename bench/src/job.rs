@@ -111,7 +111,7 @@ pub(crate) struct Job {
     /// Memory that may be taken, in MiB (queues); 0: no limit.
     #[arg(long, default_value_t = 0)]
     pub(crate) memory_mib: u64,
-    /// How often the load has been done before it is measured (waits).
+    /// How often the load is done again in the same process (waits, pictures, hash): 0 or 1.
     #[arg(long, default_value_t = 0)]
     pub(crate) again: u32,
 }

@@ -124,6 +124,10 @@ pub(crate) struct Side {
 }
 
 impl Side {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn named(name: &str, value: f64) -> Self {
         Self { name: name.to_owned(), value }
     }
@@ -187,6 +191,9 @@ pub(crate) struct Ratio {
     /// The ratio to stay at or below, where the project has set itself one.
     #[serde(skip_serializing_if = "Option::is_none")]
     goal: Option<f64>,
+    /// The least and the greatest ratio of a round, where both were measured in the same rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<(f64, f64)>,
 }
 
 /// A ratio that exists only if both of its sides were measured.
@@ -205,12 +212,12 @@ impl Ratio {
         let theirs = theirs.filter(|theirs| theirs.value.is_finite());
         MaybeRatio(ours.zip(theirs).map(|(ours, theirs)| {
             let ratio = ours.value / theirs.value;
-            Self { what: what.into(), ours, theirs, unit, ratio, goal: None }
+            Self { what: what.into(), ours, theirs, unit, ratio, goal: None, rounds: None }
         }))
     }
 
     fn line(&self) -> String {
-        let Self { what, ours, theirs, unit, ratio, goal } = self;
+        let Self { what, ours, theirs, unit, ratio, goal, rounds } = self;
         // Where two digits look like the goal, a third tells on which side of it this is.
         let near = goal.is_some_and(|goal| (ratio - goal).abs() < 0.01);
         let digits = if near { 3 } else { 2 };
@@ -221,11 +228,23 @@ impl Ratio {
             theirs.name,
             unit.show(theirs.value),
         );
-        if let Some(goal) = goal {
-            let verdict = if ratio <= goal { "met" } else { "missed" };
-            // Writing to a String cannot fail.
-            let _ = write!(line, " (goal: at most {goal}, {verdict})");
-        }
+        // Writing to a String cannot fail.
+        let _ = match (*goal, *rounds) {
+            (None, None) => Ok(()),
+            (None, Some((least, most))) => write!(line, " (rounds {least:.2}–{most:.2})"),
+            (Some(goal), rounds) => {
+                let verdict = if *ratio <= goal { "met" } else { "missed" };
+                let _ = write!(line, " (goal: at most {goal}, {verdict}");
+                match rounds {
+                    // One round would have said this, and another one that.
+                    Some((least, most)) if (least <= goal) != (most <= goal) => {
+                        write!(line, ", but not decided: rounds {least:.3}–{most:.3})")
+                    }
+                    Some((least, most)) => write!(line, "; rounds {least:.3}–{most:.3})"),
+                    None => write!(line, ")"),
+                }
+            }
+        };
         line
     }
 }
@@ -234,6 +253,17 @@ impl MaybeRatio {
     /// With a goal.
     pub(crate) fn goal(self, goal: f64) -> Option<Ratio> {
         self.0.map(|ratio| Ratio { goal: Some(goal), ..ratio })
+    }
+
+    /// Both sides as they were measured, round by round in the same order: what lies between the
+    /// least and the greatest ratio of five rounds is, 15 times of 16, where the median of many
+    /// would be.
+    pub(crate) fn rounds(self, ours: &[f64], theirs: &[f64]) -> Self {
+        let ratios: Vec<f64> =
+            ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
+        let is_paired = ours.len() == theirs.len() && ratios.len() > 1;
+        let rounds = Spread::of(&ratios).filter(|_| is_paired).map(|it| (it.min, it.max));
+        Self(self.0.map(|ratio| Ratio { rounds, ..ratio }))
     }
 
     /// Without one.

@@ -94,6 +94,25 @@ fn a_ratio_beside_its_goal_tells_on_which_side_it_is() {
 }
 
 #[test]
+fn a_verdict_that_a_round_contradicts_is_not_decided() {
+    let line = |theirs: &[f64]| {
+        let side = |name, value| Some(Side::named(name, value));
+        Ratio::new("x", Unit::Plain, side("ours", 1.04), side("one", 1.0))
+            .rounds(&[1.0, 1.04, 1.05], theirs)
+            .goal(1.03)
+            .unwrap()
+            .line()
+    };
+    let undecided = line(&[1.0, 1.0, 1.0]);
+    assert!(undecided.ends_with("missed, but not decided: rounds 1.000–1.050)"), "{undecided}");
+    // Round by round: the slow ones of one may be those of the other.
+    let missed = line(&[0.95, 1.0, 1.0]);
+    assert!(missed.ends_with("missed; rounds 1.040–1.053)"), "{missed}");
+    let not_paired = line(&[1.0, 1.0]);
+    assert!(not_paired.ends_with("missed)"), "{not_paired}");
+}
+
+#[test]
 fn a_ratio_with_one_side_is_none() {
     let rows = section().rows;
     let absent = || Side::of(&rows, System::Tbb, 0);
