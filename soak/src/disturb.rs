@@ -107,9 +107,8 @@ pub(crate) struct ForeignLoad(Vec<Child>);
 impl ForeignLoad {
     pub(crate) fn start(processes: usize) -> Self {
         let start = |_| {
-            let program = std::env::current_exe().ok()?;
             // Its input ends when this process does, however that comes about.
-            Command::new(program).arg("burn").stdin(Stdio::piped()).spawn().ok()
+            Command::new(sys::THIS_PROGRAM).arg("burn").stdin(Stdio::piped()).spawn().ok()
         };
         Self((0..processes).filter_map(start).collect())
     }

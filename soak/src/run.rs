@@ -58,9 +58,8 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
 fn as_another_user(args: &SoakArgs) -> ExitCode {
     let user = disturb::another_user();
     let seed = args.common.seed();
-    let program = std::env::current_exe().unwrap_or_else(|_| "cmwq-soak".into());
     // What was asked for, with the seed decided.
-    let mut command = Command::new(program);
+    let mut command = Command::new(sys::THIS_PROGRAM);
     command.args(std::env::args_os().skip(1)).uid(user).gid(user).current_dir("/");
     if args.common.seed.is_none() {
         command.args(["--seed", &seed.to_string()]);

@@ -5,6 +5,9 @@ use std::fs;
 use std::io;
 use std::{mem, ptr};
 
+/// To be started again also by a user who may not enter the folders above its file.
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// Ends the process without running anything more.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: takes a number; nothing of this process is used afterwards.
