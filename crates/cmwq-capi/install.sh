@@ -4,6 +4,8 @@
 # The shared library is linked from the archive, because only a linker that the compiler does not give a version
 # script of its own takes ours (libcmwq.map).
 set -eu
+# Others are to read what is installed, whatever the caller's own files are to be.
+umask 022
 
 usage() {
 	cat <<'END'
@@ -80,8 +82,12 @@ libdir=${libdir:-$prefix/lib}
 for file in "$archive" "$command"; do
 	[ -z "$file" ] || [ -f "$file" ] || wrong "there is no file '$file'"
 done
+# A name alone would be looked for in PATH.
+case $command in '' | */*) ;; *) command=./$command ;; esac
 [ -z "$archive" ] || [ -n "$command" ] || with_command=
-command -v "${CC:-cc}" >/dev/null 2>&1 || {
+# CC may be several words.
+compiler=${CC:-cc}
+command -v "${compiler%% *}" >/dev/null 2>&1 || {
 	echo "install.sh: there is no C compiler '${CC:-cc}'; CC names another" >&2
 	exit 1
 }
@@ -118,10 +124,12 @@ lib=$destdir$libdir
 doc=$destdir$prefix/share/doc/libcmwq
 mkdir -p "$include" "$lib/pkgconfig" "$doc"
 cp -R "$here/include/." "$include/"
+# Never into a file that may be in use: a program goes on with the one that it has.
+rm -f "$lib/libcmwq.a" "$lib/libcmwq.so.$version"
 cp "$archive" "$lib/libcmwq.a"
-# CFLAGS and LDFLAGS are lists.
+# CC, CFLAGS and LDFLAGS are lists.
 # shellcheck disable=SC2086
-"${CC:-cc}" ${CFLAGS-} -shared -o "$lib/libcmwq.so.$version" \
+$compiler ${CFLAGS-} -shared -o "$lib/libcmwq.so.$version" \
 	-Wl,--whole-archive "$lib/libcmwq.a" -Wl,--no-whole-archive \
 	-Wl,--version-script="$here/libcmwq.map" -Wl,-soname,"$soname" \
 	-Wl,--gc-sections -Wl,-z,relro,-z,now ${LDFLAGS-} -lpthread -ldl -lm
@@ -149,10 +157,25 @@ for page in "$here"/man/*.[37]; do
 	done
 done
 
-[ -n "$with_command" ] || exit 0
+# Programs find a library in such a folder by the cache of the dynamic linker only.
+tell_linker() {
+	[ -z "$destdir" ] || return 0
+	if [ "$(id -u)" = 0 ] && PATH=$PATH:/sbin:/usr/sbin command -v ldconfig >/dev/null 2>&1; then
+		PATH=$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || true
+	fi
+	# What follows is right where the cache knows the folder, and only there.
+	case $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null) in *"$libdir/$soname"*) return 0 ;; esac
+	echo "install.sh: programs find the library with LD_LIBRARY_PATH=$libdir (or -Wl,-rpath,$libdir when they are linked)" >&2
+}
+
+[ -n "$with_command" ] || {
+	tell_linker
+	exit 0
+}
 share=$destdir$prefix/share
 mkdir -p "$destdir$prefix/bin" "$share/bash-completion/completions" "$share/zsh/site-functions" \
 	"$share/fish/vendor_completions.d"
+rm -f "$destdir$prefix/bin/cmwq"
 cp "$command" "$destdir$prefix/bin/cmwq"
 "$strip" --strip-unneeded "$destdir$prefix/bin/cmwq"
 # It says itself what its pages say.
@@ -164,3 +187,4 @@ if "$command" --version >/dev/null 2>&1; then
 else
 	echo "install.sh: $command does not run here: its pages and completions are left out" >&2
 fi
+tell_linker

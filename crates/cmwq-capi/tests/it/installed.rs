@@ -34,7 +34,9 @@ pub(crate) fn installed(destdir: &Path, name: &str) -> PathBuf {
 /// What `pkg-config` says, or what it should say where there is none.
 fn flags(destdir: &Path, wanted: &[&str]) -> Vec<String> {
     if let Some(said) = pkg_config(destdir, wanted) {
-        return said.split_whitespace().map(str::to_owned).collect();
+        // Words are quoted as for a shell where the repository's path has blanks.
+        let words = said.replace("\\ ", "\0");
+        return words.split_whitespace().map(|word| word.replace('\0', " ")).collect();
     }
     let include = format!("-I{}", installed(destdir, "include/cmwq").display());
     let lib = format!("-L{}", installed(destdir, "lib").display());

@@ -75,10 +75,16 @@ fn build() -> PathBuf {
 /// The compiler for a language, `cc` or `c++`, if the machine has one.
 pub(crate) fn compiler(name: &str) -> Option<Command> {
     let variable = if name == "cc" { "CC" } else { "CXX" };
+    // A program and options, as make takes it.
     let program = std::env::var(variable).unwrap_or_else(|_| name.to_owned());
-    let answer = Command::new(&program).arg("--version").output();
-    if answer.is_ok_and(|output| output.status.success()) {
-        return Some(Command::new(program));
+    let command = || {
+        let mut words = program.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or(name));
+        command.args(words);
+        command
+    };
+    if command().arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return Some(command());
     }
     println!("no {program} here: skipped");
     None
