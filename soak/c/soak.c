@@ -14,6 +14,8 @@ static struct post posts[MOST_THREADS + 2];
 static int nr_posts, is_over;
 static u64_t seed, calls, freezes;
 static unsigned int nr_threads, secs, patience;
+/* The command that does the same again. */
+static const char *again;
 
 void fail(const char *fmt, ...)
 {
@@ -34,8 +36,7 @@ void fail(const char *fmt, ...)
 		if (what)
 			fprintf(stderr, "thread %d: %s, for %.1f s\n", i, what, (now_us() - posts[i].since) / 1e6);
 	}
-	fprintf(stderr, "soak: to do the same again: cargo run --release -p cmwq-soak -- c --secs %u --seed %llu --threads %u\n",
-		secs, seed, nr_threads);
+	fprintf(stderr, "soak: to do the same again: %s\n", again);
 	show_all_workqueues();
 	_exit(1);
 }
@@ -245,10 +246,11 @@ int main(int argc, char **argv)
 	unsigned long rss, most_rss = 0;
 	u64_t end;
 
-	if (argc != 6) {
-		fprintf(stderr, "usage: soak SECONDS SEED THREADS PATIENCE AS-JSON\n");
+	if (argc != 7) {
+		fprintf(stderr, "usage: soak SECONDS SEED THREADS PATIENCE AS-JSON COMMAND\n");
 		return 2;
 	}
+	again = argv[6];
 	secs = (unsigned int)strtoul(argv[1], NULL, 10);
 	seed = item_seed = strtoull(argv[2], NULL, 10);
 	nr_threads = (unsigned int)strtoul(argv[3], NULL, 10);

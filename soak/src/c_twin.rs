@@ -12,9 +12,10 @@ pub(crate) fn run(args: &CArgs) -> ExitCode {
         Ok(program) => {
             let common = &args.common;
             let mut command = Command::new(program);
-            command.arg(common.secs.to_string()).arg(common.seed().to_string());
-            command.arg(common.threads().to_string()).arg(common.patience.to_string());
-            command.arg(u8::from(common.json).to_string());
+            let (seed, threads) = (common.seed(), common.threads());
+            command.arg(common.secs.to_string()).arg(seed.to_string());
+            command.arg(threads.to_string()).arg(common.patience.to_string());
+            command.arg(u8::from(common.json).to_string()).arg(args.command(seed, threads));
             match watched(command) {
                 Ok(true) => return ExitCode::SUCCESS,
                 Ok(false) => eprintln!("soak in C: FAILED, see above"),

@@ -95,9 +95,11 @@ impl SoakArgs {
         let switches = switches.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name);
         format!(
             "cargo run --release -p cmwq-soak -- soak --secs {} --seed {seed} --threads \
-             {threads} --patience {}{}",
+             {threads} --patience {} --max-rss {} --max-threads {}{}",
             self.common.secs,
             self.common.patience,
+            self.max_rss,
+            self.max_threads,
             switches.collect::<String>()
         )
     }
@@ -113,6 +115,22 @@ pub(crate) struct CArgs {
     /// What the C compiler is told besides, such as -fsanitize=address.
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) cflag: Vec<String>,
+}
+
+impl CArgs {
+    /// The command that does the same again.
+    pub(crate) fn command(&self, seed: u64, threads: usize) -> String {
+        let common = &self.common;
+        let mut command = format!(
+            "cargo run --release -p cmwq-soak -- c --secs {} --seed {seed} --threads {threads} \
+             --patience {}",
+            common.secs, common.patience
+        );
+        for flag in &self.cflag {
+            command += &format!(" --cflag={flag}");
+        }
+        command
+    }
 }
 
 impl Common {
