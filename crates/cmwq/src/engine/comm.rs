@@ -57,8 +57,8 @@ impl Comm {
     // ORDERING (all accesses here): no pairing: a name is for people.
 
     /// Called once by the thread itself.
-    pub(crate) fn set_tid(&self) {
-        self.tid.store(sense::sched::gettid().unsigned_abs(), Ordering::Relaxed);
+    pub(crate) fn set_tid(&self, tid: u32) {
+        self.tid.store(tid, Ordering::Relaxed);
     }
 
     /// The kernel's number of the thread, between [`set_tid`](Self::set_tid) and

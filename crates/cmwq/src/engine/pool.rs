@@ -253,6 +253,12 @@ impl Pool {
         self.lone_cpu.is_some()
     }
 
+    /// Whether anybody looks which of its workers are blocked. An unbound pool starts its items all
+    /// at once, so no work waits for that.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.has_tick && self.kind != PoolKind::Unbound
+    }
+
     /// Its constants. They change when a vacant unbound pool is [renewed](Self::renew), so not
     /// while the caller is one of its workers or has a pwq here.
     pub(crate) fn spec(&self) -> Arc<PoolSpec> {

@@ -111,9 +111,10 @@ impl Duty {
 
     fn prepare(&self) {
         reclaim::enter_rescuer(self.rescuer.wq);
-        self.rescuer.thread.comm.set_tid();
+        let tid = sense::sched::gettid().unsigned_abs();
+        self.rescuer.thread.comm.set_tid(tid);
         self.rescuer.thread.record_stack();
-        self.rescuer.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+        self.rescuer.thread.mirror.set_tid(tid);
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
             notice::once(Notice::Nice, || {
                 format!(

@@ -12,6 +12,7 @@ use crate::detect::processes::Processes;
 use crate::engine::comm::Comm;
 use crate::engine::meter::Meter;
 use crate::os::clock;
+use crate::os::notice::{self, Notice};
 use crate::os::park::Parker;
 use crate::os::recycled::Recycled;
 use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
@@ -21,13 +22,45 @@ use crate::record::WorkerMirror;
 /// The parkers of threads that have ended. The sentinel may use one longer than its owner lives.
 pub(crate) static PARKERS: Recycled<Parker> = Recycled::new();
 
-/// The ways to look at a thread, opened by the thread itself when it starts.
+/// The ways to look at a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Senses {
+    /// Opened by the thread itself when it starts.
     pub(crate) switches: Option<SwitchRecords>,
-    pub(crate) stat: Option<StatFile>,
-    pub(crate) clock: Option<CpuClock>,
-    pub(crate) tid: libc::pid_t,
+    /// `None`: it could not be opened.
+    stat: OnceLock<Option<StatFile>>,
+    clock: Option<CpuClock>,
+    tid: libc::pid_t,
+}
+
+impl Senses {
+    pub(crate) fn new(tid: libc::pid_t, clock: Option<CpuClock>) -> Self {
+        Self { tid, clock, ..Self::default() }
+    }
+
+    /// The thread's state, opened when it is asked for the first time. By any thread, which notices
+    /// afterwards if this one has ended meanwhile.
+    pub(crate) fn stat(&self) -> Option<&StatFile> {
+        if self.stat.get().is_none() {
+            // If two threads open it at once, one closes its own. Waiting for the other might be
+            // waiting for the CPU that it has lost.
+            let _ = self.stat.set(open_stat(self.tid));
+        }
+        self.stat.get()?.as_ref()
+    }
+}
+
+#[cold]
+fn open_stat(tid: libc::pid_t) -> Option<StatFile> {
+    let refused = |error| {
+        notice::once(Notice::ProcMissing, || {
+            format!(
+                "thread states cannot be read ({error}); blocked workers are told by their CPU \
+                 time, later than usual"
+            )
+        });
+    };
+    StatFile::open(tid).map_err(refused).ok()
 }
 
 /// See the module header.
@@ -196,8 +229,12 @@ impl Thread {
         self.hog.judge(seen, thresh, || sense::nr_sleeps(senses.tid)) && self.is_in_run(seq)
     }
 
-    /// Records the range of the calling thread's stack; the caller is this thread.
+    /// Records the range of the calling thread's stack, if somebody wants to know; the caller is
+    /// this thread.
     pub(crate) fn record_stack(&self) {
+        if cfg!(not(feature = "stacks")) {
+            return;
+        }
         let stack = sense::sched::stack();
         self.stack[0].store(stack.start, Ordering::Relaxed);
         self.stack[1].store(stack.end, Ordering::Relaxed);
@@ -278,7 +315,7 @@ impl evidence::Senses for View<'_> {
     }
 
     fn is_blocked(&mut self) -> Option<bool> {
-        Some(self.senses.stat.as_ref()?.state().ok()?.is_blocked())
+        Some(self.senses.stat()?.state().ok()?.is_blocked())
     }
 
     fn stood_still(&mut self) -> u32 {

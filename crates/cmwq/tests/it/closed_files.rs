@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, at_gate, eventually, joined, managed, procfs, sys, unbound};
+use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("closed_files::forks", forks),
@@ -122,22 +122,30 @@ fn a_worker_that_leaves_takes_no_file_of_the_program_s_along() {
 
 fn leaves() {
     const ITEMS: usize = 8;
-    let wq = unbound("crowd");
+    // Nobody looks at the workers of unbound queues.
+    let (wq, cpu) = (percpu("crowd"), sys::allowed_cpus()[0]);
     let (gate, peak) = (Gate::new(), Arc::new(Peak::new()));
     let opened = Opened(&gate);
-    let items = at_gate(&wq, ITEMS, &gate, &peak);
+    let item = |_| {
+        let (gate, peak) = (gate.clone(), Arc::clone(&peak));
+        wq.queue_on(cpu, move || {
+            let _inside = peak.enter();
+            gate.pass();
+        })
+    };
+    let items: Vec<_> = (0..ITEMS).map(item).collect();
     eventually("each has a worker", || peak.now() == ITEMS);
     let (reader, _writer) = io::pipe().unwrap();
-    let states = numbers_of("/stat");
-    assert!(states.len() >= ITEMS, "{states:?}");
     // Of the kind that has no file of its own behind it, as the kernel's events.
     let event = sys::event();
-    let events = numbers_of("perf_event");
+    let (states, events) = (numbers_of("/stat"), numbers_of("perf_event"));
+    assert!(states.len().max(events.len()) >= ITEMS, "{states:?}, {events:?}");
     states.iter().for_each(|number| sys::put(&reader, *number));
     events.iter().for_each(|number| sys::put(&event, *number));
     drop(opened);
     items.into_iter().for_each(joined);
-    eventually("the surplus has left", || procfs::workers("kworker/u").len() <= 2);
+    let of_cpu = format!("kworker/{cpu}:");
+    eventually("the surplus has left", || procfs::workers(&of_cpu).len() <= 2);
     for number in states {
         assert!(leads_to(number, &reader), "{number} of {reader:?}");
     }

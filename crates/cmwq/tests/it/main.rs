@@ -10,6 +10,7 @@
 mod attrs;
 mod awaiting;
 mod bh;
+mod births;
 mod bounded;
 mod cancel;
 mod closed_files;

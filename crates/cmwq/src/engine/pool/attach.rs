@@ -107,9 +107,10 @@ impl Pool {
     /// Pins the calling thread, a new worker, to its CPUs. A refusal is reported once, and the
     /// worker runs unpinned.
     pub(crate) fn attach(&self, thread: &Thread) {
+        let tid = sense::sched::gettid().unsigned_abs();
         let here = lock(&self.attachment.cpus);
-        thread.comm.set_tid();
-        thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+        thread.comm.set_tid(tid);
+        thread.mirror.set_tid(tid);
         self.settle(here, Where::bound, |cpus| {
             let Err(error) = sense::sched::pin_current(cpus) else { return };
             if sense::sched::is_absent(&error) {

@@ -28,6 +28,7 @@ pub(crate) type Scene = (&'static str, fn());
 const ALL: &[&[Scene]] = &[
     crate::attrs::SCENES,
     crate::bh::SCENES,
+    crate::births::SCENES,
     crate::closed_files::SCENES,
     crate::closing::SCENES,
     crate::config::SCENES,
