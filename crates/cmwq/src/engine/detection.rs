@@ -54,6 +54,13 @@ pub(crate) struct Round {
     pub(crate) has_processes: bool,
 }
 
+impl Round {
+    /// A worker that was believed to run was found blocked.
+    pub(crate) const fn has_found(&self) -> bool {
+        self.look.nr_blocked > 0
+    }
+}
+
 /// A sentinel has woken the standby, since the CPU went idle. The standby itself replaces the
 /// worker that it finds blocked, since it asks for work right afterwards. So no other worker is
 /// woken for that one.

@@ -70,18 +70,12 @@ impl Worker {
         let _hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
-        // A late wake-up may be for the thread that had this parker before: the worker begins only
-        // when it is registered as created.
-        loop {
-            self.thread.parker.park(None);
-            if self.pool.lock_only().core.is_created(self.id) || without("worker.is_created") {
-                break;
-            }
-        }
+        let tokens = self.wait_for_first_call();
         self.batch = self.pool.lock_only().core.batch_for(self.id);
         self.thread.meter.begin();
         trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
+        self.look_if_told(tokens);
         self.run(&context);
         current::leave();
     }
@@ -97,6 +91,41 @@ impl Worker {
             say_refused(spec.priority, &error);
         }
         self.thread.set_senses(self.open_senses());
+    }
+
+    /// Returns with what it was woken by; without, if it has found that it is needed.
+    ///
+    /// A late wake-up may be for the thread that had this parker before: the worker begins only
+    /// when it is registered as created.
+    fn wait_for_first_call(&self) -> u32 {
+        let is_created = || self.pool.lock_only().core.is_created(self.id);
+        if self.finds_creator_blocked(is_created) {
+            return 0;
+        }
+        loop {
+            let tokens = self.thread.parker.park(None);
+            if is_created() || without("worker.is_created") {
+                return tokens;
+            }
+        }
+    }
+
+    /// Whether the worker that created this one, and had the CPU that it has now, has blocked. An
+    /// alarm would come only once this one sleeps.
+    ///
+    /// PERF: it saves one of two switches for each new worker of a per-CPU pool, and 4 of 47 µs.
+    fn finds_creator_blocked(&self, is_created: impl FnOnce() -> bool) -> bool {
+        self.pool.is_looked_at()
+            && self.pool.is_watched()
+            && is_created()
+            && detection::look(self.pool, Some(self.id), false).has_found()
+    }
+
+    /// A worker that has just been created may be told, too.
+    fn look_if_told(&self, tokens: u32) {
+        if tokens & park::CHECK != 0 && !leaves_out("worker.check") {
+            detection::on_alarm(self.pool, self.id);
+        }
     }
 
     /// Opens what this thread is to be looked at with. Each may be refused; the detectors do with
@@ -345,9 +374,7 @@ impl Worker {
             self.pool.dismiss_idle();
         }
         let tokens = self.thread.parker.park(None);
-        if tokens & park::CHECK != 0 && !leaves_out("worker.check") {
-            detection::on_alarm(self.pool, self.id);
-        }
+        self.look_if_told(tokens);
         if self.pool.pods.is_some() {
             self.long_items.slept();
         }

@@ -1,16 +1,22 @@
-//! What a new worker opens.
+//! What a new worker opens, and what it does first.
 
+use std::collections::HashMap;
 use std::fs;
 use std::sync::Arc;
 
+use cmwq::trace::{Kind, Record, unpack};
 use cmwq::{Detect, Workqueue};
 
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::Opened;
 use crate::support::{Gate, Peak, at_gate, eventually, joined, percpu, unbound};
+use crate::trace;
 
-pub(crate) const SCENES: &[Scene] =
-    &[("births::not_looked_at", not_looked_at), ("births::by_records", by_records)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("births::not_looked_at", not_looked_at),
+    ("births::by_records", by_records),
+    ("births::looks", looks),
+];
 
 const WORKERS: usize = 20;
 
@@ -62,4 +68,31 @@ fn by_records() {
         0 => assert!(states >= WORKERS, "{states}"),
         _ => assert!(records >= WORKERS && states < records / 2, "{records}, {states}"),
     }
+}
+
+#[test]
+fn a_new_worker_finds_that_its_creator_is_blocked() {
+    // Without it only the tick would find that.
+    Stage::new("births::looks").detect("tick").play();
+}
+
+fn looks() {
+    let wq = percpu("one by one");
+    joined(wq.queue(|| ()));
+    let mut session = trace::begin(Kind::WorkerBlocked.bit());
+    let (gate, peak) = (Gate::new(), Arc::new(Peak::default()));
+    let opened = Opened(&gate);
+    let items = at_gate(&wq, WORKERS, &gate, &peak);
+    eventually("every item has a worker", || peak.now() == WORKERS);
+    drop(opened);
+    items.into_iter().for_each(joined);
+    let (mut finders, mut names) = (Vec::new(), HashMap::new());
+    let _ = session.round(|ring, words| match unpack(words) {
+        Some(Record::Event(_)) => finders.push(ring),
+        Some(Record::Thread { name, .. }) => drop(names.insert(ring, name)),
+        _ => {}
+    });
+    let by_tick = |ring: &&u32| names.get(*ring).is_some_and(|name| name == "cmwq/service");
+    let nr_by_tick = finders.iter().filter(by_tick).count();
+    assert!(nr_by_tick < finders.len(), "{nr_by_tick}, by {names:?}");
 }

@@ -42,7 +42,7 @@ fn open() -> Session {
 }
 
 /// As [`open`], and events of these kinds are traced from now on.
-fn begin(kinds: u32) -> Session {
+pub(crate) fn begin(kinds: u32) -> Session {
     let mut session = open();
     session.begin(kinds).unwrap();
     session
