@@ -41,18 +41,28 @@ impl Rng {
     }
 }
 
-/// The files of `fuzz/seeds/TARGET`, or of another folder.
+/// The files of `fuzz/seeds/TARGET`, or of another folder. None where this crate has been unpacked
+/// from an archive, which has no seeds.
+#[expect(clippy::print_stderr, reason = "what is not tested must be known")]
 pub(super) fn seeds(folder: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = here.join(folder);
+    if !folder.exists() && !here.join("../../fuzz").exists() {
+        eprintln!("not tested: {} is in the repository only", folder.display());
+        return Vec::new();
+    }
     let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
+    assert!(!paths.is_empty());
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
 /// Calls `body` with all seeds and so many cases made of them. A failure names its case.
 pub(super) fn run(seeds: &[Vec<u8>], cases: usize, body: fn(&[u8])) {
-    assert!(!seeds.is_empty());
+    if seeds.is_empty() {
+        return;
+    }
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first = number("CMWQ_SEED").unwrap_or(1);
     let cases = number("CMWQ_FUZZ_CASES").map_or(cases, |cases| cases as usize);

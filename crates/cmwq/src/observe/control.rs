@@ -20,11 +20,9 @@
 //! let path = directory.join(format!("doc-{}.sock", std::process::id()));
 //! let wq = cmwq::Workqueue::builder("disk").unbound().sysfs().build()?;
 //! cmwq::control::listen(Some(&path))?;
-//! // Elsewhere:
-//! use cmwq_observe::control::{Client, Target};
-//! let mut client = Client::connect(std::process::id())?;
-//! client.set(&Target::Queue("disk".to_owned()), "max_active", "4")?;
-//! # assert_eq!(wq.max_active(), 4);
+//! // Elsewhere, with the crate cmwq-observe:
+//! // let mut client = cmwq_observe::control::Client::connect(pid)?;
+//! // client.set(&Target::Queue("disk".to_owned()), "max_active", "4")?;
 //! cmwq::control::stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

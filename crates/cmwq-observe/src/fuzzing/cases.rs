@@ -1,0 +1,1 @@
+../../../cmwq/src/fuzzing/cases.rs
