@@ -81,7 +81,7 @@ fn page(command: &Command) -> io::Result<(String, String)> {
     let title_line = String::from_utf8_lossy(&title_line).replace(" 1  ", " 1 \"\" ");
     let mut text = title_line.into_bytes();
     man.render_name_section(&mut text)?;
-    man.render_synopsis_section(&mut text)?;
+    synopsis(command.clone()).to_writer(&mut text)?;
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     if command.get_subcommands().next().is_some() {
@@ -95,6 +95,19 @@ fn page(command: &Command) -> io::Result<(String, String)> {
     end.text([roman(others.collect::<Vec<_>>().join(", "))]);
     end.to_writer(&mut text)?;
     Ok((format!("{title}.1"), String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// As `--help` has it: clap_mangen's has each option, and none of what they and the verb take.
+fn synopsis(mut command: Command) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for (index, line) in command.render_usage().to_string().lines().enumerate() {
+        if index > 0 {
+            roff.control("br", []);
+        }
+        roff.text([roman(line.trim_start_matches("Usage:").trim())]);
+    }
+    roff
 }
 
 /// Each paragraph of the words that begins with a line at the margin which ends with a colon is a

@@ -50,7 +50,10 @@ use template::Template;
 
 /// Run a command for each argument, as many at once as keep the CPUs busy
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = include_str!("run/help.txt"))]
+#[command(
+    after_long_help = include_str!("run/help.txt"),
+    override_usage = "cmwq run [OPTIONS] <COMMAND>... [::: <ARG>...]..."
+)]
 pub(crate) struct Args {
     /// The command, and after ::: its arguments, if they are not read from standard input
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]

@@ -63,7 +63,12 @@ fn there_is_a_page_for_every_verb() {
         for part in [".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", "EXIT STATUS", ".SH \"SEE ALSO\""] {
             assert!(page.contains(part), "{verb}: {part} is not in:\n{page}");
         }
+        let usage = stdout(&[verb, "--help"]);
+        let usage = usage.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap();
+        let synopsis = page.split(".SH SYNOPSIS\n").nth(1).unwrap().lines().next().unwrap();
+        assert_eq!(synopsis.replace('\\', ""), usage);
     }
+    assert!(stdout(&["run", "--help"]).contains("<COMMAND>... [::: <ARG>...]...\n"));
     let pages: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
     let lint = Command::new("mandoc").args(["-Tlint", "-Werror"]).args(pages).output();
     match lint {
