@@ -444,7 +444,11 @@ pub(crate) mod for_fuzzing {
                 sinks.iter_mut().try_for_each(|sink| sink.event(subject, event))
             };
             let end = replay.run(&mut subject, &mut Merge::new(), &mut write);
-            let Ok(end) = end else { return Vec::new() };
+            let Ok(end) = end else {
+                // What came before has been written by then.
+                drop(sinks);
+                return vec![("text", text)];
+            };
             for sink in &mut sinks {
                 sink.end(&mut subject, end).expect("there is memory");
             }
