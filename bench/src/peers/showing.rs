@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context as _, Result, ensure};
-use cmwq::trace::{Kind, Session};
+use cmwq::trace::{Kind, Session, unpack};
 use cmwq::{Work, Workqueue};
 
 use crate::bench_showing::Sample;
@@ -72,7 +72,8 @@ fn portion_of(
     if let Some(reader) = reader {
         reader.stop();
         let mut events = 0;
-        let round = reader.round(|_, _| events += 1).context("reading this process's trace")?;
+        let round = reader.round(|_, words| events += unpack(words).count());
+        let round = round.context("reading this process's trace")?;
         ensure!(round.lost == 0, "{} events were lost", round.lost);
         let expected = 4 * BATCH * BATCHES;
         ensure!(events >= expected, "{events} events of {expected}");

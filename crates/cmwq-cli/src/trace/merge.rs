@@ -94,26 +94,31 @@ impl Merge {
         if self.writers.len() <= ring {
             self.writers.resize(ring + 1, 0);
         }
+        for record in unpack(words) {
+            self.take_in(ring, record);
+        }
+    }
+
+    fn take_in(&mut self, ring: usize, record: Record) {
         let thread = self.writers[ring];
-        let waiting = match unpack(words) {
-            Some(Record::Thread { tid, name }) => {
+        let waiting = match record {
+            Record::Thread { tid, name } => {
                 self.writers[ring] = self.thread(tid, harmless(&name).into_owned());
                 return;
             }
-            Some(Record::Event(event)) => {
+            Record::Event(event) => {
                 Waiting { stamp: event.stamp, thread, what: What::Event(event) }
             }
-            Some(Record::QueueName { stamp, wq, at, part }) => {
+            Record::QueueName { stamp, wq, at, part } => {
                 Waiting { stamp, thread, what: What::Name { wq, at, part } }
             }
-            Some(Record::FunctionName { func, at, part }) => {
+            Record::FunctionName { func, at, part } => {
                 if self.functions.len() < MAX_NAMED || self.functions.contains_key(&func) {
                     set_part(self.functions.entry(func).or_default(), at, &part);
                     self.newly_told.push(func);
                 }
                 return;
             }
-            None => return,
         };
         self.waiting.push(waiting);
     }
@@ -284,6 +289,22 @@ mod tests {
         merge.push(0, &words(2000));
         merge.end(&mut subject, &mut take).unwrap();
         assert_eq!(seen, [(50, 7), (100, 8), (110, 8), (150, 8), (200, 7), (1000, 7)]);
+    }
+
+    #[test]
+    fn what_one_record_tells_comes_in_order() {
+        let (mut merge, mut subject, mut seen) = (Merge::new(), subject(), Vec::new());
+        let mut take = |_: &mut Subject, event: &Timed<'_>| {
+            seen.push((event.event.kind, event.event.work));
+            Ok(())
+        };
+        // The item before ends, and this one becomes active and begins, at the same moment.
+        merge.push(0, &[7, 3, 3, 0x10, 0x20, 0]);
+        merge.push(0, &[7, 2 | 1 << 8, 3, 0x11, 0x20, 0]);
+        merge.push(0, &[9, 3, 3, 0x11, 0x20, 0]);
+        merge.end(&mut subject, &mut take).unwrap();
+        let (end, begin) = (Kind::ExecuteEnd, Kind::ExecuteStart);
+        assert_eq!(seen, [(end, 0x10), (Kind::ActivateWork, 0x11), (begin, 0x11), (end, 0x11)]);
     }
 
     #[test]

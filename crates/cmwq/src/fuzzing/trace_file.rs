@@ -42,17 +42,20 @@ fn text_of(block: &Block) -> usize {
 
 fn events_of(block: &Block) -> usize {
     let Block::Events { events, .. } = block else { return 0 };
-    for words in events {
-        match unpack(words) {
-            Some(Record::Thread { name, .. }) => assert!(name.len() <= 48 * 3),
-            Some(Record::QueueName { at: (begin, len), part, .. })
-            | Some(Record::FunctionName { at: (begin, len), part, .. }) => {
+    let mut count = 0;
+    for record in events.iter().flat_map(unpack) {
+        count += 1;
+        match record {
+            Record::Thread { name, .. } => assert!(name.len() <= 48 * 3),
+            Record::QueueName { at: (begin, len), part, .. }
+            | Record::FunctionName { at: (begin, len), part, .. } => {
                 assert!(begin + part.len() <= len, "{part:?} at {begin} of {len}");
                 assert!(len <= 1 << 13, "a name of {len} bytes");
             }
-            Some(Record::Event(_)) | None => {}
+            Record::Event(_) => {}
         }
     }
+    assert!(count <= 2 * events.len(), "{count} records of {}", events.len());
     events.len()
 }
 

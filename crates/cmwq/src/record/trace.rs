@@ -320,9 +320,12 @@ fn emit_begin(pool: &impl TracedPool, claim: &Claim) {
     }
     let before = if claim.is_along { sink::end_of_run(pool.id(), claim.seq - 1) } else { None };
     let Some(moment) = before.or_else(sink::moment) else { return };
-    let begin = event_of_run(Kind::ExecuteStart, pool, claim);
-    let kinds = [Kind::ActivateWork, Kind::ExecuteStart].into_iter().filter(|k| k.is_in(kinds));
-    sink::record_each(kinds, &begin, moment);
+    let begin = |kind| event_of_run(kind, pool, claim);
+    match (Kind::ActivateWork.is_in(kinds), Kind::ExecuteStart.is_in(kinds)) {
+        (true, true) => sink::record_begin(&begin(Kind::ExecuteStart), moment),
+        (true, false) => sink::record(&begin(Kind::ActivateWork), moment),
+        _ => sink::record(&begin(Kind::ExecuteStart), moment),
+    }
 }
 
 /// What was queued before the reader came has told nobody its queue's name, or what its function is

@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("trace::batches", batches),
     ("trace::blocking", blocking),
     ("trace::full", full),
+    ("trace::full_of_runs", full_of_runs),
     ("trace::lease", lease),
     ("trace::overtaken", overtaken),
     ("trace::ends", ends),
@@ -83,13 +84,17 @@ impl Found {
     }
 
     fn read(&mut self, session: &mut Session) {
-        let round = session.round(|ring, words| match unpack(words) {
-            Some(Record::Event(event)) => self.events.push(event),
-            Some(Record::Thread { name, .. }) => drop(self.threads.insert(ring, name)),
-            Some(Record::QueueName { wq, part, .. }) => {
-                self.queues.insert(wq, String::from_utf8(part).unwrap());
+        let round = session.round(|ring, words| {
+            for record in unpack(words) {
+                match record {
+                    Record::Event(event) => self.events.push(event),
+                    Record::Thread { name, .. } => drop(self.threads.insert(ring, name)),
+                    Record::QueueName { wq, part, .. } => {
+                        self.queues.insert(wq, String::from_utf8(part).unwrap());
+                    }
+                    Record::FunctionName { .. } => {}
+                }
             }
-            Some(Record::FunctionName { .. }) | None => {}
         });
         let round = round.unwrap();
         (self.lost, self.has_lapsed) = (round.lost, round.has_lapsed);
@@ -297,6 +302,32 @@ fn full() {
     drop(wq.queue(|| ()));
     let found = Found::read_from(&mut session);
     assert_eq!((found.count("too much", Kind::QueueWork), found.lost), (1, 0));
+}
+
+#[test]
+fn of_a_record_that_is_dropped_each_event_counts() {
+    Stage::new("trace::full_of_runs").play();
+}
+
+fn full_of_runs() {
+    // Two records of each item, which tell of three events.
+    const ITEMS: usize = 50_000;
+    let (wq, cpu) = (percpu("too many runs"), sys::allowed_cpus()[0]);
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let kinds = [Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd];
+    let mut session = begin(kinds.iter().fold(0, |mask, kind| mask | kind.bit()));
+    for _ in 0..ITEMS / 500 {
+        (0..500).for_each(|_| drop(wq.queue_on(cpu, || ())));
+        wq.flush();
+        session.renew();
+    }
+    session.stop();
+    let found = Found::read_from(&mut session);
+    let seen: usize = kinds.iter().map(|kind| found.count("too many runs", *kind)).sum();
+    assert!(found.lost > 0);
+    assert_eq!(seen + found.lost as usize, kinds.len() * ITEMS);
 }
 
 /// Nobody renews the lease any more: who works finds it ended, and switches tracing off.

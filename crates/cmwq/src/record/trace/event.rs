@@ -80,6 +80,10 @@ impl Kind {
     }
 }
 
+/// In the head of the record of a start: its item became active at the same moment, and no record
+/// of its own says so.
+const BECAME_ACTIVE: u32 = 1 << 8;
+
 /// No CPU was asked for. KERNEL: `WORK_CPU_UNBOUND` — same meaning.
 pub const ANY_CPU: i32 = -1;
 /// Bytes of a name in one event of that kind.
@@ -181,9 +185,20 @@ impl Event {
 
     #[inline]
     pub(super) const fn pack(&self) -> [u64; WORDS] {
+        self.pack_with(0)
+    }
+
+    /// Of a start, and of the activation at the same moment.
+    #[inline]
+    pub(super) const fn pack_begin(&self) -> [u64; WORDS] {
+        self.pack_with(BECAME_ACTIVE)
+    }
+
+    #[inline(always)]
+    const fn pack_with(&self, mark: u32) -> [u64; WORDS] {
         [
             self.stamp,
-            pair(self.kind as u32 | (self.cpu as u32) << 16, self.pool),
+            pair(self.kind as u32 | mark | (self.cpu as u32) << 16, self.pool),
             pair(self.wq, self.requested_cpu as u32),
             self.work,
             self.func,
@@ -243,9 +258,23 @@ fn words_of(bytes: &[u8]) -> [u64; 3] {
     [word(0), word(8), word(16)]
 }
 
-/// What the words say. `None`: nothing that this version of cmwq writes.
-#[must_use]
-pub fn unpack(words: &[u64; WORDS]) -> Option<Record> {
+/// What the words say, in order. Nothing, if this version of cmwq writes no such words.
+pub fn unpack(words: &[u64; WORDS]) -> impl Iterator<Item = Record> {
+    let record = unpack_one(words);
+    let activation = match &record {
+        Some(Record::Event(event)) if has_become_active(event.kind, words[1]) => {
+            Some(Record::Event(Event { kind: Kind::ActivateWork, ..*event }))
+        }
+        _ => None,
+    };
+    activation.into_iter().chain(record)
+}
+
+fn has_become_active(kind: Kind, head: u64) -> bool {
+    kind == Kind::ExecuteStart && head & u64::from(BECAME_ACTIVE) != 0
+}
+
+fn unpack_one(words: &[u64; WORDS]) -> Option<Record> {
     let [stamp, head, ids, work, func, last] = *words;
     let (low, high) = ((ids & 0xffff_ffff) as u32, (ids >> 32) as u32);
     let bytes = || [work, func, last].map(u64::to_le_bytes).concat();
@@ -291,6 +320,10 @@ pub fn unpack(words: &[u64; WORDS]) -> Option<Record> {
 mod tests {
     use super::*;
 
+    fn all_of(words: &[u64; WORDS]) -> Vec<Record> {
+        unpack(words).collect()
+    }
+
     #[test]
     fn events_come_back_as_they_were() {
         for (kind, _) in NAMES {
@@ -306,7 +339,30 @@ mod tests {
                 tid: 4_000_000,
                 pool_cpu: -1,
             };
-            assert_eq!(unpack(&event.pack()), Some(Record::Event(event)));
+            assert_eq!(all_of(&event.pack()), [Record::Event(event)]);
+        }
+    }
+
+    #[test]
+    fn one_record_says_that_an_item_became_active_and_began() {
+        let start = Event {
+            stamp: 17,
+            cpu: 65_535,
+            pool: 7,
+            wq: 3,
+            work: 1 << 63 | 5,
+            func: 6,
+            pool_cpu: 1,
+            ..Event::new(Kind::ExecuteStart)
+        };
+        let activation = Event { kind: Kind::ActivateWork, ..start };
+        let both = [activation, start].map(Record::Event);
+        assert_eq!(all_of(&start.pack_begin()), both);
+        // What else has that bit says something else by it, or nothing.
+        for kind in (0..=255).filter(|kind| *kind != Kind::ExecuteStart as u64) {
+            let mut words = start.pack_begin();
+            words[1] = words[1] & !0xff | kind;
+            assert!(all_of(&words).len() <= 1, "{kind}");
         }
     }
 
@@ -317,7 +373,7 @@ mod tests {
             let mut told = vec![0; len.min(MAX_NAME)];
             for words in pack_name(9, 3, &name) {
                 let Some(Record::QueueName { stamp: 9, wq: 3, at: (at, all), part }) =
-                    unpack(&words)
+                    unpack_one(&words)
                 else {
                     panic!("{len}: {words:?}");
                 };
@@ -329,7 +385,7 @@ mod tests {
         let name = "a::very::long::path::of::modules::{{closure}}";
         let mut told = vec![0; name.len()];
         for words in pack_function(1, 0x40, name) {
-            let Some(Record::FunctionName { func: 0x40, at: (at, len), part }) = unpack(&words)
+            let Some(Record::FunctionName { func: 0x40, at: (at, len), part }) = unpack_one(&words)
             else {
                 panic!("{words:?}");
             };
@@ -338,7 +394,7 @@ mod tests {
         }
         assert_eq!(told, name.as_bytes());
         let thread = Record::Thread { tid: 12, name: "kworker/0:1+fetch".into() };
-        assert_eq!(unpack(&pack_thread(1, 12, b"kworker/0:1+fetch")), Some(thread));
+        assert_eq!(all_of(&pack_thread(1, 12, b"kworker/0:1+fetch")), [thread]);
     }
 
     #[test]
@@ -354,7 +410,7 @@ mod tests {
             for _ in 0..50 {
                 let mut words: [u64; WORDS] = std::array::from_fn(|_| next());
                 words[1] = words[1] & !0xff | kind;
-                assert!(unpack(&words).is_none() || kind <= 12);
+                assert!(all_of(&words).is_empty() || kind <= 12);
             }
         }
     }

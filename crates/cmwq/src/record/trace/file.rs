@@ -8,8 +8,13 @@ use std::io::{self, Read, Write};
 use super::event::WORDS;
 use super::session::{Round, Tick};
 
-/// The first bytes: "cmwq trace", a zero, the version.
-const MAGIC: [u8; 12] = *b"cmwq trace\0\x01";
+/// The first bytes; then comes the version.
+const MAGIC: [u8; 11] = *b"cmwq trace\0";
+/// Of what is written. In the one before each record told of one event.
+const VERSION: u8 = 2;
+const OLDEST: u8 = 1;
+/// With the version.
+const HEAD: usize = MAGIC.len() + 1;
 /// LIMIT: no block that is written is longer.
 const MAX_BLOCK: u32 = 64 << 20;
 const EVENT_BYTES: usize = WORDS * 8;
@@ -53,6 +58,7 @@ pub enum Block {
 /// As the writer's.
 pub(crate) fn write_head(out: &mut impl Write, pid: u32, name: &str) -> io::Result<()> {
     out.write_all(&MAGIC)?;
+    out.write_all(&[VERSION])?;
     let mut body = pid.to_le_bytes().to_vec();
     body.extend_from_slice(name.as_bytes());
     write_block(out, PROCESS, &body)
@@ -153,10 +159,12 @@ impl Blocks {
 /// Reads the beginning of a file.
 ///
 /// # Errors
-/// If it is not a trace of this version, or as the reader's.
+/// If it is not a trace of this version or an older one, or as the reader's.
 pub fn read_head(input: &mut impl Read) -> io::Result<()> {
-    let mut magic = [0; MAGIC.len()];
-    let is_ours = input.read_exact(&mut magic).is_ok() && magic == MAGIC;
+    let mut head = [0; HEAD];
+    let is_ours = input.read_exact(&mut head).is_ok()
+        && head.starts_with(&MAGIC)
+        && (OLDEST..=VERSION).contains(&head[MAGIC.len()]);
     if is_ours { Ok(()) } else { Err(wrong("not a trace file of this version of cmwq")) }
 }
 
@@ -300,12 +308,12 @@ mod tests {
     #[test]
     fn a_file_that_ends_early_has_what_is_whole() {
         let (bytes, blocks) = file();
-        for len in MAGIC.len()..bytes.len() {
+        for len in HEAD..bytes.len() {
             let found = read(&bytes[..len]).unwrap();
             assert_eq!(found, blocks[..found.len()], "{len}");
             assert!(found.len() < blocks.len());
         }
-        assert!(read(&bytes[..MAGIC.len() - 1]).is_err());
+        assert!(read(&bytes[..HEAD - 1]).is_err());
     }
 
     #[test]
@@ -315,18 +323,25 @@ mod tests {
         assert_eq!(read(&bytes).unwrap(), blocks);
         write_block(&mut bytes, ROUND, b"too short").unwrap();
         assert!(read(&bytes).unwrap_err().to_string().contains("kind 4 with 9 bytes"));
-        let mut other = file().0;
-        other[11] = 2;
-        assert!(read(&other).unwrap_err().to_string().contains("not a trace file"));
+        let of_version = |version| {
+            let mut bytes = file().0;
+            bytes[MAGIC.len()] = version;
+            read(&bytes)
+        };
+        for version in OLDEST..=VERSION {
+            assert_eq!(of_version(version).unwrap(), blocks);
+        }
+        for version in [OLDEST - 1, VERSION + 1] {
+            assert!(of_version(version).unwrap_err().to_string().contains("not a trace file"));
+        }
     }
 
     #[test]
     fn a_length_that_lies_allocates_nothing() {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&[3, 0, 0, 0, 255, 255, 255, 255]);
+        let head = &file().0[..HEAD];
+        let bytes = [head, &[3, 0, 0, 0, 255, 255, 255, 255]].concat();
         assert!(read(&bytes).unwrap_err().to_string().contains("4294967295"));
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&[3, 0, 0, 0, 0, 0, 0, 1, 1, 2]);
+        let bytes = [head, &[3, 0, 0, 0, 0, 0, 0, 1, 1, 2]].concat();
         assert_eq!(read(&bytes).unwrap(), []);
     }
 }

@@ -11,7 +11,7 @@ use crate::os::sync::{AtomicU32, AtomicU64};
 /// The name that tools look for.
 pub(super) const NAME: &CStr = c"cmwq-trace";
 /// "cmwqtrc" and the version of the layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"cmwqtrc\x01");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"cmwqtrc\x02");
 /// The control words have this much for themselves: the largest page there is.
 #[cfg(target_arch = "x86_64")]
 pub(super) const PAGE: usize = 4 << 10;

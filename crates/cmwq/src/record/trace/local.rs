@@ -11,7 +11,7 @@ use std::ptr;
 
 use super::TracedQueue;
 use super::control::{self, TraceFile, control, is_leased};
-use super::event::{self, Event, Kind, Moment, WORDS};
+use super::event::{self, Event, Moment, WORDS};
 use super::map::RingMap;
 use super::ring::Writer;
 use crate::os::sense;
@@ -161,9 +161,13 @@ fn with(f: impl FnOnce(&mut Local)) {
     f(unsafe { &mut *(*ring).get() });
 }
 
-#[cold]
 fn lose_one() {
-    control().lost.fetch_add(1, Ordering::Relaxed);
+    lose_some(1);
+}
+
+#[cold]
+fn lose_some(count: u64) {
+    control().lost.fetch_add(count, Ordering::Relaxed);
 }
 
 /// Now and here, unless tracing has ended by itself.
@@ -181,15 +185,12 @@ pub(super) fn record(event: &Event, moment: Moment) {
     unsafe { &mut *ring.as_ref().get() }.push_event(event, moment);
 }
 
-/// As [`record`], an event of each of these kinds.
+/// As [`record`], of a start at the moment at which the item became active, which is traced, too.
 #[inline(always)]
-pub(super) fn record_each(kinds: impl Iterator<Item = Kind>, event: &Event, moment: Moment) {
-    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else {
-        return kinds.for_each(|_| lose_one());
-    };
+pub(super) fn record_begin(event: &Event, moment: Moment) {
+    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else { return lose_some(2) };
     // SAFETY: as in `with`.
-    let local = unsafe { &mut *ring.as_ref().get() };
-    kinds.for_each(|kind| local.push_event(&Event { kind, ..*event }, moment));
+    unsafe { &mut *ring.as_ref().get() }.push_begin(event, moment);
 }
 
 /// As [`record`], of the end of run `seq`, whose moment is [kept](end_of_run).
@@ -296,14 +297,20 @@ fn current_cpu() -> u16 {
 impl Local {
     #[inline(always)]
     fn push_event(&mut self, event: &Event, Moment { stamp, cpu }: Moment) {
-        self.push(&Event { stamp, cpu, ..*event }.pack(), stamp);
+        self.push(&Event { stamp, cpu, ..*event }.pack(), stamp, 1);
     }
 
     #[inline(always)]
-    fn push(&mut self, words: &[u64; WORDS], stamp: u64) {
+    fn push_begin(&mut self, event: &Event, Moment { stamp, cpu }: Moment) {
+        self.push(&Event { stamp, cpu, ..*event }.pack_begin(), stamp, 2);
+    }
+
+    /// Words that tell of so many events.
+    #[inline(always)]
+    fn push(&mut self, words: &[u64; WORDS], stamp: u64, events: u64) {
         self.meet_session();
         if !self.writer.has_room(ROOM) {
-            self.dropped += 1;
+            self.dropped += events;
             self.writer.memory().ring().dropped.store(self.dropped, Ordering::Relaxed);
             return;
         }

@@ -42,7 +42,7 @@ pub struct Round {
     pub begin: Tick,
     /// Events lost since the session began, because a ring was full or there was none.
     pub lost: u64,
-    /// Events that were found.
+    /// Records that were found; some tell of two events.
     pub events: u64,
     /// Rings that were at least half full.
     pub is_pressed: bool,

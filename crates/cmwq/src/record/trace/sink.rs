@@ -7,7 +7,7 @@ pub(crate) use flusher::{FlusherGuard, finish, lock_flusher};
 pub(crate) use local::{RingsGuard, lock_rings};
 pub(super) use local::{
     end_of_run, forget_queue, knows_names, moment, name_function, name_queue, ready, record,
-    record_each, record_end, tell_queue,
+    record_begin, record_end, tell_queue,
 };
 
 /// What is traced.

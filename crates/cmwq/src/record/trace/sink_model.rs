@@ -1,7 +1,7 @@
 //! Nothing is traced under a model checker; the rings have a model of their own.
 
 use super::TracedQueue;
-use super::event::{Event, Kind, Moment};
+use super::event::{Event, Moment};
 use crate::os::sync::Arc;
 
 #[inline(always)]
@@ -35,7 +35,7 @@ pub(super) fn record_end(_event: &Event, _seq: u64, _moment: Moment) {}
 
 pub(super) fn record(_event: &Event, _moment: Moment) {}
 
-pub(super) fn record_each(_kinds: impl Iterator<Item = Kind>, _event: &Event, _moment: Moment) {}
+pub(super) fn record_begin(_event: &Event, _moment: Moment) {}
 
 pub(super) fn tell_queue(_queue: &impl TracedQueue) {}
 
