@@ -273,19 +273,15 @@ pub(super) fn tell_queue(queue: &impl TracedQueue) {
 }
 
 /// Tells what a function is for, if `find` knows, unless the calling thread did lately.
-#[inline]
+#[inline(always)]
 pub(super) fn name_function(func: usize, find: fn(usize) -> Option<&'static str>) {
-    let ring = RING.get();
-    if ring.is_null() {
-        return;
-    }
+    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else { return };
     // SAFETY: as in `with`.
-    let local = unsafe { &mut *(*ring).get() };
-    local.meet_session();
-    let place = place_of_function(func);
-    let may_tell = local.functions[place] != func && local.writer.has_room(ROOM);
-    if may_tell && find(func).is_none_or(|name| local.tell_function(func, name)) {
-        local.functions[place] = func;
+    let local = unsafe { &mut *ring.as_ref().get() };
+    let is_known = local.session == control().session.load(Ordering::Relaxed)
+        && local.functions[place_of_function(func)] == func;
+    if !is_known {
+        local.name_function(func, find);
     }
 }
 
@@ -333,6 +329,16 @@ impl Local {
             queue.is_named_to(session);
         }
         is_told
+    }
+
+    #[cold]
+    fn name_function(&mut self, func: usize, find: fn(usize) -> Option<&'static str>) {
+        self.meet_session();
+        let place = place_of_function(func);
+        let may_tell = self.functions[place] != func && self.writer.has_room(ROOM);
+        if may_tell && find(func).is_none_or(|name| self.tell_function(func, name)) {
+            self.functions[place] = func;
+        }
     }
 
     #[cold]
