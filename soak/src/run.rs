@@ -47,11 +47,24 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
     end(world, bounds.patience, rng);
     course.check();
     drop(load);
-    watch::tell(
-        &Summary::new(seed, args.common.secs, nr_threads, &world.totals, &course),
-        args.common.json,
-    );
+    let summary = Summary::new(seed, args.common.secs, nr_threads, &world.totals, &course);
+    has_disturbed(args, &summary);
+    watch::tell(&summary, args.common.json);
     ExitCode::SUCCESS
+}
+
+/// A switch that has done nothing in all that time has tested nothing.
+fn has_disturbed(args: &SoakArgs, summary: &Summary) {
+    let done = [
+        ("--fork", args.fork, summary.forks),
+        ("--mask-changes", args.mask_changes, summary.mask_changes),
+        ("--failing-threads", args.failing_threads, summary.thread_failures),
+    ];
+    for (switch, is_on, count) in done {
+        if is_on && count == 0 && args.common.secs >= 10 {
+            fail(&format!("{switch} has done nothing"));
+        }
+    }
 }
 
 /// As a user that has a limit of threads, and no other process.
