@@ -87,11 +87,12 @@ fn looks() {
     drop(opened);
     items.into_iter().for_each(joined);
     let (mut finders, mut names) = (Vec::new(), HashMap::new());
-    let _ = session.round(|ring, words| match unpack(words) {
-        Some(Record::Event(_)) => finders.push(ring),
-        Some(Record::Thread { name, .. }) => drop(names.insert(ring, name)),
+    let mut read = |ring, record| match record {
+        Record::Event(_) => finders.push(ring),
+        Record::Thread { name, .. } => drop(names.insert(ring, name)),
         _ => {}
-    });
+    };
+    let _ = session.round(|ring, words| unpack(words).for_each(|record| read(ring, record)));
     let by_tick = |ring: &&u32| names.get(*ring).is_some_and(|name| name == "cmwq/service");
     let nr_by_tick = finders.iter().filter(by_tick).count();
     assert!(nr_by_tick < finders.len(), "{nr_by_tick}, by {names:?}");
