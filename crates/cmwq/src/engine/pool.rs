@@ -161,8 +161,8 @@ pub(crate) struct Pool {
 /// Which thread is about to drop the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// A worker that has just claimed an item. If the pool is watched, the sentinel of this
-    /// worker's CPU is armed, since items may be pushed into the inbox while it runs; and the
+    /// A worker that has just claimed an item, or was lent. If the pool is watched, the sentinel of
+    /// this worker's CPU is armed, since items may be pushed into the inbox while it runs; and the
     /// standby may be another worker now.
     Claimer,
     /// Anybody else.
@@ -373,8 +373,13 @@ impl Pool {
     /// As [`unlock`](Self::unlock), as a part of its caller: a flusher, for whom the call would be
     /// a fifth of it.
     #[inline(always)]
-    pub(crate) fn unlock_here(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
-        let todo = guard.todo(self, kick, Holder::Other);
+    pub(crate) fn unlock_here(&'static self, guard: MutexGuard<'_, Locked>, kick: Kick) {
+        self.unlock_as(guard, kick, Holder::Other);
+    }
+
+    #[inline(always)]
+    fn unlock_as(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick, by: Holder) {
+        let todo = guard.todo(self, kick, by);
         let work_waits = guard.core.is_to_be_watched();
         drop(guard);
         self.act(todo);

@@ -28,7 +28,6 @@ use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense::{self, CpuClock, SwitchRecords};
 use crate::os::sync::{Arc, MutexGuard, leaves_out, without};
-use crate::record::Reason;
 use crate::record::trace::{self, Kind};
 
 /// A worker of a pool with one CPU looks where it is at its first run after a sleep, and then at
@@ -409,11 +408,8 @@ impl Worker {
             return false;
         };
         let waits_first = own.core.items_wait_first();
-        own.note_crowd(self.pool);
-        own.mirror.decided(Reason::Lent);
         self.thread.meter.charge(&mut own.core);
-        // Detectors watch a worker that helps: if it blocks, this pod has a CPU to spare again.
-        self.pool.unlock(own, Kick::Watch);
+        self.pool.unlock_lent(own);
         self.serve(context, busy, seq, waits_first);
         let mut own = self.pool.lock_unlisted();
         own.core.lend_end(self.id);

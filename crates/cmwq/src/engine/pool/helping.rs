@@ -8,9 +8,10 @@ use cmwq_core::help::{self, Facts, Progress, Set};
 use cmwq_core::{Creator, Kick};
 
 use super::pods::Pods;
-use super::{Locked, Pool};
+use super::{Holder, Locked, Pool};
 use crate::os::clock;
-use crate::os::sync::{Ordering, without};
+use crate::os::sync::{MutexGuard, Ordering, without};
+use crate::record::Reason;
 
 impl Pool {
     /// See [`help::may_be_helped`].
@@ -137,6 +138,14 @@ impl Pool {
         let mut guard = self.lock_unlisted();
         guard.found_long(self);
         self.unlock(guard, Kick::None);
+    }
+
+    /// Drops the lock behind a worker that was lent. Detectors watch it: if it blocks, this pod has
+    /// a CPU to spare again, and another worker is to be woken from now on.
+    pub(crate) fn unlock_lent(&'static self, mut guard: MutexGuard<'_, Locked>) {
+        guard.note_crowd(self);
+        guard.mirror.decided(Reason::Lent);
+        self.unlock_as(guard, Kick::Watch, Holder::Claimer);
     }
 
     /// Another pod has a backlog, and could use a CPU here: has this pool watched.

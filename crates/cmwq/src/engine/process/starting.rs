@@ -22,10 +22,12 @@ pub(crate) const UPCALLS: Upcalls = Upcalls {
     runtime_of_process: Runtime::global,
 };
 
-/// A runtime for tests, without threads, where nobody looks for workers that block.
+/// A runtime for tests, without threads, where nobody looks for workers that block. Models play who
+/// would look, and so that is a sentinel.
 #[cfg(all(test, not(cmwq_shuttle)))]
 pub(crate) fn without_threads(machine: Machine) -> &'static Runtime {
-    let params = Params { detect: Some(Detect::Inline), ..Params::default() };
+    let detect = if IS_MODEL { Detect::Sentinel } else { Detect::Inline };
+    let params = Params { detect: Some(detect), ..Params::default() };
     Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }
 

@@ -1,6 +1,6 @@
 //! What detectors, who take no lock, see of a pool.
 
-use cmwq_core::{PoolId, WorkerId};
+use cmwq_core::{Lend, PoolId, WorkerId};
 use loom::thread;
 
 use super::check;
@@ -82,5 +82,23 @@ fn a_new_standby_is_found_whole() {
         let detector = thread::spawn(move || look(pool));
         add_worker(pool);
         assert!(detector.join().unwrap());
+    });
+}
+
+/// The worker that stands by goes to help another pod, in a pool that is watched already, while a
+/// detector looks: the next alarm is for who stands by then.
+#[test]
+fn who_was_lent_stands_by_no_more() {
+    check(|| {
+        let pool = pool();
+        let (other, (helper, _)) = (add_worker(pool), hire(pool));
+        watch(pool);
+        let detector = thread::spawn(move || look(pool));
+        let mut guard = pool.lock_only();
+        assert!(matches!(guard.core.lend(helper, false), Lend::Lent(_)));
+        pool.unlock_lent(guard);
+        assert!(detector.join().unwrap());
+        assert!(look(pool));
+        assert_eq!(other.take(), CHECK, "the alarm went to who runs");
     });
 }
