@@ -56,6 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "percpu-closure-wait" => {
             (0..batches * BATCH).for_each(|_| percpu.queue(|| ()).join().unwrap())
         }
+        "alarm-percpu" => alarmed(&percpu, batches),
+        "alarm-managed" => alarmed(&managed, batches),
         "traced-embedded" => traced(batches, embedded(&percpu))?,
         "traced-closure" => traced(batches, closures(&percpu))?,
         "pods-idle" => far_apart(&managed, last_cpu, batches, || ()),
@@ -100,6 +102,21 @@ fn behind_a_gate(wq: &Workqueue, queue: impl FnOnce()) {
     queue();
     gate.wait();
     wq.flush();
+}
+
+/// Each second item finds its worker blocked in a call that tells nobody, and lets it go.
+fn alarmed(wq: &Workqueue, batches: usize) {
+    let gate = Arc::new(Barrier::new(2));
+    let [blocks, next] = array::from_fn(|_| {
+        let gate = Arc::clone(&gate);
+        Work::new(move || _ = gate.wait())
+    });
+    for _ in 0..batches * BATCH {
+        wq.queue_work(&blocks);
+        wq.queue_work(&next);
+        next.flush();
+        blocks.flush();
+    }
 }
 
 /// Takes so many batches while this process is traced. Nobody reads the events, for which the rings
