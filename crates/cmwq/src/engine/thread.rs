@@ -41,6 +41,10 @@ impl Senses {
     /// The thread's state, opened when it is asked for the first time. By any thread, which notices
     /// afterwards if this one has ended meanwhile.
     pub(crate) fn stat(&self) -> Option<&StatFile> {
+        // A model's threads have none.
+        if self.tid == 0 {
+            return None;
+        }
         if self.stat.get().is_none() {
             // If two threads open it at once, one closes its own. Waiting for the other might be
             // waiting for the CPU that it has lost.
