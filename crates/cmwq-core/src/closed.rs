@@ -61,6 +61,19 @@ impl Closed {
         self.0 & !Self::BEHIND_TIMERS.0 == 0 || is_chained()
     }
 
+    /// Whether an item that was let in is still taken, asked with the lock of its pool. Who destroys
+    /// a queue closes it, takes the lock of each of its pools once, and then waits: what came
+    /// before is waited for, and what comes later is refused, as the item of a timer that expired
+    /// just before. An item that runs keeps its queue in being, and so what it queues comes in
+    /// time.
+    ///
+    /// KERNEL: none: there timers are to be cancelled before.
+    #[inline]
+    #[must_use]
+    pub fn still_lets_in(self, is_chained: impl FnOnce() -> bool) -> bool {
+        !self.is_for(Self::DESTROYING) || is_chained()
+    }
+
     /// Whether a timer may be armed for an item. If not, the item is refused, and not queued at
     /// once: an item that arms its timer in each run would never end, and neither would the
     /// shutdown, or the queue that is destroyed behind its timers.
@@ -114,6 +127,15 @@ mod tests {
             assert!(why.lets_in(|| true) && !why.lets_in(|| false), "{why:?}");
             assert!(why.lets_repeat(false) && !why.lets_repeat(true), "{why:?}");
         }
+    }
+
+    #[test]
+    fn who_comes_late_to_a_queue_that_is_destroyed_is_refused() {
+        for why in REASONS {
+            assert_eq!(why.still_lets_in(|| false), why != Closed::DESTROYING, "{why:?}");
+            assert!(why.still_lets_in(|| true), "{why:?}");
+        }
+        assert!(!Closed::BEHIND_TIMERS.and(Closed::DESTROYING).still_lets_in(|| false));
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub fn gate() -> Vec<Scope> {
         items::disabling(),
         items::delayed(),
         items::expiring(),
+        items::expiring_locked(),
         items::expiring_unbound(),
         items::shutting_down(),
         items::chained(),

@@ -48,18 +48,6 @@ impl PoolState {
         !self.accepts(pwq, wq) || is_ordered && !leads_here()
     }
 
-    /// Whether a queue that is going has been destroyed: its pwq has left this pool for good. Who
-    /// was let in before, as an item whose timer has just expired, comes too late, and is refused.
-    /// `leads_here`: whether some slot of the queue still has the way to `pwq` that he has read.
-    /// The slots of a queue that is destroyed stay as they are; where a link was replaced, no slot
-    /// has it any more.
-    ///
-    /// KERNEL: none: there timers are to be cancelled before.
-    #[must_use]
-    pub fn has_left(&self, pwq: PwqId, wq: WqKey, leads_here: impl FnOnce() -> bool) -> bool {
-        !self.accepts(pwq, wq) && leads_here() && self.keeps(Rule::DestroyedRefuses)
-    }
-
     /// Lets a pwq work off its items. `true`: it has none, so it can be [removed](Self::remove_pwq)
     /// at once; otherwise [`Effects::retired`](super::Effects::retired) says when.
     #[must_use]

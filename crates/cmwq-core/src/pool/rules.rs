@@ -47,8 +47,6 @@ pub enum Rule {
     UnplugActivates,
     /// A retired pwq takes nothing new.
     RetiredRefuses,
-    /// Who was let in, and finds that the queue has been destroyed meanwhile, is refused.
-    DestroyedRefuses,
     /// A retired pwq tells when it has drained.
     RetiredTells,
     /// A pwq tells when the flushed colour has gone.
@@ -105,6 +103,10 @@ pub enum Rule {
     /// [`LastLook`](crate::LastLook). The search takes it out by itself.
     #[cfg(feature = "explore")]
     LastLooksSeeNoProgress,
+    /// Who was let in, and finds that the queue is being destroyed meanwhile, is refused: see
+    /// [`Closed::still_lets_in`](crate::Closed::still_lets_in). The search takes it out by itself.
+    #[cfg(feature = "explore")]
+    DestroyedRefuses,
 }
 
 #[cfg(feature = "explore")]
@@ -128,7 +130,6 @@ impl Rule {
         Self::PluggedStartsNothing,
         Self::UnplugActivates,
         Self::RetiredRefuses,
-        Self::DestroyedRefuses,
         Self::RetiredTells,
         Self::FlushedTells,
         Self::ConcurrencyKicks,
@@ -152,6 +153,7 @@ impl Rule {
         Self::ArmingAsksWithTheLock,
         Self::RunsLeftBehindAreFound,
         Self::LastLooksSeeNoProgress,
+        Self::DestroyedRefuses,
     ];
 }
 

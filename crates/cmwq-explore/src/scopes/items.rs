@@ -136,6 +136,16 @@ pub(super) fn expiring() -> Scope {
     }
 }
 
+/// The same of items that lock their queue.
+pub(super) fn expiring_locked() -> Scope {
+    Scope {
+        name: "expiring-locked",
+        about: "timers expire while their queue is destroyed, and an item changes its limit",
+        items: programs(&[&[SetMaxActive(0, 1)], &[Again(0, 0)]]),
+        ..expiring()
+    }
+}
+
 /// The same of a queue that moves to another pool meanwhile.
 pub(super) fn expiring_unbound() -> Scope {
     Scope {

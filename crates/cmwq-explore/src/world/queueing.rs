@@ -110,12 +110,17 @@ impl World<'_> {
     /// Whether the caller may queue there.
     pub(super) fn lets_in(&self, tid: Tid, queue: u8) -> bool {
         let q = &self.queues[usize::from(queue)];
+        q.is_alive && q.closed.lets_in(|| self.is_chained(tid, queue))
+    }
+
+    /// Whether the caller is one of the queue's items.
+    fn is_chained(&self, tid: Tid, queue: u8) -> bool {
         let runs_there = |run: Run| {
             let wq = self.pools[usize::from(run.pool)].core.pwq_wq(run.at);
             wq == Some(WqKey(u32::from(queue)))
         };
         let run = self.threads[tid].as_ref().and_then(|thread| thread.run);
-        q.is_alive && q.closed.lets_in(|| run.is_some_and(runs_there))
+        run.is_some_and(runs_there)
     }
 
     /// Claims an item that is neither pending nor disabled.
@@ -204,7 +209,7 @@ impl World<'_> {
                 }
             };
         }
-        if self.has_left(queue, link) {
+        if !self.still_lets_in(tid, queue) {
             return self.refuse(tid, item);
         }
         if self.is_replaced(queue, link) {
@@ -244,14 +249,11 @@ impl World<'_> {
         kind != Kind::PerCpu && core.is_replaced(at.pwq, wq, is_ordered, || leads_here)
     }
 
-    /// Whether the queue was destroyed after who comes by this link was let in.
-    fn has_left(&self, queue: u8, link: usize) -> bool {
+    /// Whether the caller, who was let in, comes in time.
+    fn still_lets_in(&self, tid: Tid, queue: u8) -> bool {
         let q = &self.queues[usize::from(queue)];
-        let at = q.made[link];
-        let core: &PoolState = &self.pools[at.pool.0 as usize].core;
-        let leads_here = || q.slots.contains(&link);
-        q.closed.is_for(Closed::DESTROYING)
-            && core.has_left(at.pwq, WqKey(u32::from(queue)), leads_here)
+        q.closed.still_lets_in(|| self.is_chained(tid, queue))
+            || self.without == Some(Rule::DestroyedRefuses)
     }
 
     // ---- timers

@@ -46,6 +46,16 @@ impl Wq {
         self.wait_until_idle();
     }
 
+    /// Of a closed queue: whoever was let in before has queued his item now, or
+    /// [will be refused](Closed::still_lets_in). Otherwise he would come to pwqs that are removed,
+    /// and they would be waited for under WQ, which his item may need.
+    fn await_who_was_let_in(&self) {
+        // Who makes another link takes WQ later, and sees that the queue is closed.
+        let pwqs = lock(&self.state).pwqs.clone();
+        let pools = pwqs.iter().filter_map(|at| self.runtime.pool(at.pool));
+        pools.for_each(|pool| drop(pool.lock_only()));
+    }
+
     /// Waits for the queue's items, and for those that they queue, and takes others in meanwhile.
     pub(crate) fn wait_until_idle(&self) {
         while !self.is_idle() {
@@ -53,12 +63,14 @@ impl Wq {
         }
     }
 
-    /// Drains the queue and leaves all pools. No thread may be queueing on it any more, since it
-    /// would find the pwqs gone.
+    /// Drains the queue and leaves all pools. No thread of the program may be queueing on it any
+    /// more, since it would find the pwqs gone; the item of a timer may be on its way.
     ///
     /// KERNEL: `destroy_workqueue` — differs: if a thread still waits for one of the queue's items,
     /// this waits, too, where Linux leaks the queue.
     pub(crate) fn destroy(&self) {
+        self.close(Closed::DESTROYING);
+        self.await_who_was_let_in();
         self.close_and_drain();
         // The rescuer stops before the pwqs that may call it are removed.
         if let Some(rescuer) = self.rescuer.get() {

@@ -15,6 +15,7 @@ use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::wq::link::Link;
 use crate::engine::wq::{Kind, Queueing, Wq};
 use crate::os::notice::{self, Notice};
+use crate::os::sync::leaves_out;
 use crate::record::symbol;
 use crate::record::trace;
 
@@ -52,6 +53,14 @@ impl Wq {
     pub(crate) fn closed_to_caller(&self) -> Option<Closed> {
         let closed = self.closed();
         (!closed.lets_in(|| current::current_wq() == Some(self.key))).then_some(closed)
+    }
+
+    /// Whether the caller, who was let in, comes in time. To be asked with the lock of the pool
+    /// where the item goes.
+    #[inline]
+    fn still_lets_in(&self) -> bool {
+        self.closed().still_lets_in(|| current::current_wq() == Some(self.key))
+            || leaves_out("wq.still_lets_in")
     }
 
     /// Whether the item may go to the pool of another CPU: see [`caller_computes`].
@@ -232,7 +241,7 @@ impl Wq {
     }
 
     /// Queues an item whose PENDING the caller owns, and which the queue has let in, by the link of
-    /// `way`; or refuses it, where the queue has been destroyed since. `cpu`: the CPU that was
+    /// `way`; or refuses it, where the queue is being destroyed since. `cpu`: the CPU that was
     /// asked for.
     ///
     /// # Safety
@@ -264,7 +273,7 @@ impl Wq {
             let is_redirected = guard.is_some();
             let mut guard = guard.unwrap_or_else(|| pool.lock_to_queue());
             // A pwq that runs the item takes it also if the pwq is retired.
-            if !is_redirected && self.has_left(link, &guard.core) {
+            if !is_redirected && !self.still_lets_in() {
                 pool.unlock(guard, Kick::None);
                 break;
             }
@@ -324,7 +333,7 @@ impl Wq {
     }
 
     /// Queues items under one hold of the pool's lock and with one wake-up. `cpu`: the one that was
-    /// asked for. `false`: the link has been replaced meanwhile, or the queue destroyed.
+    /// asked for. `false`: the link has been replaced meanwhile, or the queue is being destroyed.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item, whose PENDING the caller owns.
@@ -341,7 +350,7 @@ impl Wq {
         let names = to_tell.iter().map(|item| (item.as_ptr(), unsafe { item.as_ref() }.func()));
         let names: Vec<_> = names.collect();
         let (mut guard, mut kick) = (pool.lock_to_queue(), Kick::None);
-        let is_open = !self.has_left(link, &guard.core) && !self.is_replaced(link, &guard.core);
+        let is_open = self.still_lets_in() && !self.is_replaced(link, &guard.core);
         if is_open {
             for &item in items {
                 trace::queue_work(self, pool, item, cpu);

@@ -21,7 +21,7 @@ use crate::engine::limit::NodeCpus;
 use crate::engine::pool::{Holder, Pool, Todo};
 use crate::engine::runtime::placement::Layout;
 use crate::engine::runtime::{Found, PoolKey};
-use crate::os::sync::{Arc, leaves_out, lock};
+use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.
 #[derive(Debug)]
@@ -83,19 +83,6 @@ impl Wq {
         };
         self.is_replaceable()
             && pool.is_replaced(link.pwq, self.key, self.spec.kind == Kind::Ordered, leads_here)
-    }
-
-    /// Whether the queue was destroyed after it had let in who comes by this link. `pool`: the
-    /// link's, locked.
-    #[inline]
-    pub(crate) fn has_left(&self, link: &Link, pool: &PoolState) -> bool {
-        let leads_here = || {
-            let mut ways = self.slots.get().into_iter().flatten().filter_map(Slot::get);
-            ways.any(|now| std::ptr::eq(now, link))
-        };
-        self.is_going()
-            && pool.has_left(link.pwq, self.key, leads_here)
-            && !leaves_out("wq.has_left")
     }
 
     /// Its attributes.

@@ -86,6 +86,6 @@ fn each_step_that_is_left_out_is_noticed() {
 #[test]
 fn an_item_that_comes_too_late_is_noticed() {
     let models = "models::shuttle::delaying::a_timer_expires_while_its";
-    assert!(!pass_in(1_000, "wq.has_left", models));
+    assert!(!pass_in(1_000, "wq.still_lets_in", models));
     assert!(pass("nothing", models));
 }
