@@ -166,8 +166,9 @@ pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
 /// The pod whose backlog an item joins whose queuer waits, if `me`, the pod of the queuer's CPU,
 /// has more than it may start: the first one of the cache with a backlog. All pods of the cache
 /// take from there as they become free, so that such items begin in the order of their coming; of
-/// two backlogs the longer one would wait longer. `None`: `me`; also if items are shorter than
-/// [`Length::VeryLong`], since all take one lock then.
+/// two backlogs the longer one would wait longer. Not that of a pod which is not [open](Set::Open):
+/// nobody has named its CPU. `None`: `me`; also if items are shorter than [`Length::VeryLong`],
+/// since all take one lock then.
 pub fn collects<B: Board>(board: &B, me: usize, length: Length) -> Option<usize> {
     if length < Length::VeryLong {
         return None;
@@ -175,6 +176,7 @@ pub fn collects<B: Board>(board: &B, me: usize, length: Length) -> Option<usize>
     let layout = board.layout();
     let position = layout.position(me);
     let full = board.word(Set::Backlog, position.word) | board.word(Set::Saturated, position.word);
+    let full = full & board.word(Set::Open, position.word);
     if full & position.mask() == 0 {
         return None;
     }

@@ -19,6 +19,14 @@ impl Queuer {
         !self.is_worker && has_others && is_told
     }
 
+    /// Whether the thread uses the CPU of the pod to which its items usually go, as the pod is then
+    /// marked, and lets it go for them: it `computes`, and `is_here`, on that CPU. It is elsewhere
+    /// if managed queues do not use its own CPU unasked, for which that pod stands in.
+    #[must_use]
+    pub const fn takes_cpu(self, computes: bool, is_here: bool) -> bool {
+        !self.is_worker && computes && is_here
+    }
+
     /// Whether the thread, which names no CPU, may [run](crate::PoolState::offer) the item in place
     /// of waiting for it: its queue promises no place or order, and is `plain`, so nothing of how
     /// it runs; and the thread is no worker, which could be replaced while it waits.

@@ -50,20 +50,22 @@ pub(crate) fn other_cpu(usual: &'static Pool, length: Length) -> Option<u32> {
     if !queuer.lets_go(usual.pods.is_some(), is_told) {
         return None;
     }
-    match QUEUER.try_with(|queuer| queuer.queues(usual)).ok()? {
+    let is_here = usual.is_here();
+    let takes_cpu = |computes| queuer.takes_cpu(computes, is_here);
+    match QUEUER.try_with(|queuer| queuer.queues(usual, takes_cpu)).ok()? {
         Some(turn) => usual.runtime.cpu_instead(usual, turn),
         None => usual.runtime.cpu_of_backlog(usual, length),
     }
 }
 
 impl Queuer {
-    /// The thread queues an item. `Some`: the thread computes, and `usual` is marked with that; the
-    /// number grows with each call.
-    fn queues(&self, usual: &'static Pool) -> Option<usize> {
+    /// The thread queues an item. `Some`: the thread computes on the CPU of `usual`, which is marked
+    /// with that; the number grows with each call. `takes_cpu`: whether it does if it computes.
+    fn queues(&self, usual: &'static Pool, takes_cpu: impl FnOnce(bool) -> bool) -> Option<usize> {
         let mut habit = self.habit.get();
         habit.queues(sense::sched::current_sleeps);
         self.habit.set(habit);
-        if !habit.computes() {
+        if !takes_cpu(habit.computes()) {
             self.unmark();
             return None;
         }

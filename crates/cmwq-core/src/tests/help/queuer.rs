@@ -18,6 +18,13 @@ fn long_items_of_outsiders_leave_if_there_is_another_pod() {
 }
 
 #[test]
+fn only_who_computes_on_the_pods_cpu_takes_it() {
+    assert!(OUTSIDE.takes_cpu(true, true) && !OUTSIDE.takes_cpu(false, true));
+    // His items come here in place of an isolated CPU's, say.
+    assert!(!OUTSIDE.takes_cpu(true, false) && !OUTSIDE.takes_cpu(false, false));
+}
+
+#[test]
 fn who_waits_runs_what_promises_nothing() {
     let runs = |who: Queuer, plain| {
         assert!(OTHERS.iter().all(|kind| !who.may_run_it(*kind, plain)));

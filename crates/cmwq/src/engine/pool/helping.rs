@@ -10,6 +10,7 @@ use cmwq_core::{Creator, Kick};
 use super::pods::Pods;
 use super::{Holder, Locked, Pool};
 use crate::os::clock;
+use crate::os::sense;
 use crate::os::sync::{MutexGuard, Ordering, without};
 use crate::record::Reason;
 
@@ -86,6 +87,11 @@ impl Pool {
     /// Whether a sentinel reports that its CPU is idle. `false` for a pool of several CPUs.
     pub(crate) fn is_reported_idle(&self) -> bool {
         self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
+    }
+
+    /// Whether the calling thread is on its only CPU.
+    pub(crate) fn is_here(&self) -> bool {
+        self.lone_cpu.is_some_and(|cpu| sense::sched::current_cpu() == Some(cpu))
     }
 
     #[inline]

@@ -27,6 +27,12 @@ pub(crate) const UPCALLS: Upcalls = Upcalls {
 #[cfg(all(test, not(cmwq_shuttle)))]
 pub(crate) fn without_threads(machine: Machine) -> &'static Runtime {
     let detect = if IS_MODEL { Detect::Sentinel } else { Detect::Inline };
+    without_threads_by(detect, machine)
+}
+
+/// The same, with a source of knowledge about blocking workers.
+#[cfg(all(test, not(cmwq_shuttle)))]
+pub(crate) fn without_threads_by(detect: Detect, machine: Machine) -> &'static Runtime {
     let params = Params { detect: Some(detect), ..Params::default() };
     Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }

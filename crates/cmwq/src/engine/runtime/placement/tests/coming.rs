@@ -1,6 +1,10 @@
 //! CPUs of which nothing was known when the process started, and those that are to be left alone.
 
+use cmwq_core::help::Length;
+
 use super::*;
+use crate::engine::caller_computes;
+use crate::engine::process::without_threads_by;
 use crate::os::topo::tests::fixture::Tree;
 
 /// Two nodes of eight CPUs with one cache each, of which these are on. As Linux does, it tells
@@ -131,6 +135,28 @@ fn managed_queues_keep_off_isolated_cpus_unless_told() {
     assert!(pool(2).may_help() && pool(2).is_spare());
     assert_eq!(runtime.placement.now().managed, set("0-3,5-15"));
     assert_eq!(runtime.placement.now().unbound, set("0-3,5-15"));
+}
+
+/// An isolated CPU may be used by a thread of the program, whose items go to another pod: nobody
+/// computes on that pod's CPU.
+#[test]
+fn who_computes_elsewhere_marks_no_pod() {
+    let here = sense::sched::current_cpu().expect("Linux tells");
+    sense::sched::pin_current(&CpuSet::single(here)).expect("it is there");
+    let [own, other] = [here, here + 1].map(CpuSet::single);
+    for (cpus, is_marked) in [(&own, true), (&other, false)] {
+        let all = cpus.or(&set("1000-1001"));
+        let each = all.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None }).collect();
+        let pods = vec![Pod { cpus: all.clone(), node: Some(0) }];
+        let machine = Machine::new(&all, None, pods, each);
+        let runtime = without_threads_by(Detect::Sentinel, machine);
+        let spec = Spec::of(Kind::Managed);
+        let key = runtime.key_for(spec, spec.default_priority(), 0);
+        let pool = runtime.pool_by_key(key).expect("a few pools").pool;
+        let leaves = |_| caller_computes::other_cpu(pool, Length::Long).is_some();
+        let has_left = (0..100).filter(|turn| leaves(*turn)).count() > 0;
+        assert_eq!((has_left, pool.caller_computes()), (is_marked, is_marked), "{cpus}");
+    }
 }
 
 #[test]
