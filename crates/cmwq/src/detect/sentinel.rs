@@ -106,11 +106,10 @@ impl<P: Guarded> Sentinels<P> {
         }
     }
 
-    /// The CPU will never have a sentinel.
-    pub(crate) fn is_refused(&self, cpu: u32) -> bool {
-        let sentinel = self.cpus.get(cpu as usize);
-        // ORDERING: no pairing: a hint that comes true at some time.
-        sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
+    /// Whether the CPU's sentinel tells when the CPU idles, if it is armed. `true` also before it
+    /// was first needed; not while there is no thread for it, and where it was refused.
+    pub(crate) fn reports(&self, cpu: u32) -> bool {
+        self.cpus.get(cpu as usize).is_some_and(Sentinel::reports)
     }
 
     /// Some CPU will never have a sentinel.
@@ -194,15 +193,29 @@ impl<P: Guarded> Sentinel<P> {
         end.publish(Box::new(Known { pool, next: Published::nothing() }));
     }
 
+    fn reports(&self) -> bool {
+        // ORDERING: no pairing: hints that come true at some time.
+        match self.state.load(Ordering::Relaxed) {
+            REFUSED => false,
+            OFF => self.retry_at.load(Ordering::Relaxed) == 0,
+            _ => true,
+        }
+    }
+
+    /// There is no thread to be had. Caller holds `setup`.
+    fn goes_without(&self) {
+        // ORDERING: no pairing: see `is_to_start`.
+        self.state.store(OFF, Ordering::Relaxed);
+        self.retry_at.store(Retry::after_failure(clock::now()), Ordering::Relaxed);
+    }
+
     fn start(&'static self, cpu: u32, threads: &'static ThreadGroup, events: &'static Events) {
         // ORDERING: no pairing: see `cover`.
         self.state.store(ON, Ordering::Relaxed);
         let started = threads
             .spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, events));
         if let Err(error) = started {
-            self.state.store(OFF, Ordering::Relaxed);
-            // ORDERING: no pairing: see `is_to_start`.
-            self.retry_at.store(Retry::after_failure(clock::now()), Ordering::Relaxed);
+            self.goes_without();
             notice::once(Notice::SentinelThread, || {
                 format!(
                     "there is no thread for an idle-class sentinel on CPU {cpu} ({error}): until \
@@ -269,5 +282,34 @@ impl<P: Guarded> Sentinel<P> {
                 pool.cpu_idles();
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl Guarded for Nobody {
+        fn yields_first(&self) -> bool {
+            false
+        }
+
+        fn cpu_idles(&'static self) {}
+    }
+
+    /// Whoever relies on a report must not while there is nobody to make it.
+    #[test]
+    fn a_sentinel_without_a_thread_reports_nothing() {
+        let sentinels = Sentinels::<Nobody>::new(&CpuSet::single(1));
+        let sentinel = &sentinels.cpus[1];
+        assert!(sentinels.reports(1), "it is made when it is needed");
+        sentinel.goes_without();
+        assert!(!sentinels.reports(1));
+        sentinel.state.store(ON, Ordering::Relaxed);
+        assert!(sentinels.reports(1), "a thread was had later");
+        sentinel.state.store(REFUSED, Ordering::Relaxed);
+        assert!(!sentinels.reports(1) && !sentinels.reports(7));
     }
 }

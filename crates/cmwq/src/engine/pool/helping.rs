@@ -76,7 +76,7 @@ impl Pool {
         has_backlog
     }
 
-    /// Whether a thread of the program computes on its CPU. A hint; `false` where the CPU has no
+    /// Whether a thread of the program computes on its CPU. A hint; `false` while the CPU has no
     /// sentinel to report the end of that.
     #[inline]
     pub(crate) fn caller_computes(&self) -> bool {
@@ -86,7 +86,7 @@ impl Pool {
 
     /// Whether a sentinel reports that its CPU is idle. `false` for a pool of several CPUs.
     pub(crate) fn is_reported_idle(&self) -> bool {
-        self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
+        self.lone_cpu.is_some_and(|cpu| self.runtime.sentinels.reports(cpu))
     }
 
     /// Whether the calling thread is on its only CPU.
