@@ -1,6 +1,6 @@
 //! Kinds of pools and of queues, and which queues lead where.
 
-use super::{SHARD_CORES, Scope};
+use super::{Cpus, SHARD_CORES, Scope};
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,6 +158,18 @@ impl QueueKind {
             (Self::Unbound | Self::Ordered, _) | (Self::Percpu | Self::Bh, true) => StandIn::Own,
             (Self::Percpu | Self::Bh, false) | (Self::Managed, true) => StandIn::Present,
             (Self::Managed, false) => StandIn::Managed,
+        }
+    }
+
+    /// For which CPUs of a node its items are queued, if somebody names the node: he has named none
+    /// of its CPUs, so a managed queue uses those that it uses unasked.
+    ///
+    /// KERNEL: `workqueue_select_cpu_near` — same, for the others.
+    #[must_use]
+    pub const fn cpus_of_nodes(self) -> Cpus {
+        match self {
+            Self::Managed => Cpus::Managed,
+            _ => Cpus::Allowed,
         }
     }
 

@@ -276,4 +276,6 @@ fn a_nodes_item_stays_with_its_caller_if_that_is_there() {
     let chosen = |here| cpu_of_node(here, cpus.into_iter());
     assert_eq!((chosen(Some(4)), chosen(Some(3)), chosen(None)), (Some(4), Some(2), Some(2)));
     assert_eq!(cpu_of_node(Some(4), [].into_iter()), None);
+    assert_eq!(QueueKind::Managed.cpus_of_nodes(), Cpus::Managed, "named is only the node");
+    assert_eq!(QueueKind::Unbound.cpus_of_nodes(), Cpus::Allowed);
 }

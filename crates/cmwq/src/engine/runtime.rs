@@ -580,13 +580,13 @@ impl Runtime {
         }
     }
 
-    /// A CPU of a node that the process may use: the caller's, or else the node's first. `None`:
-    /// there is none.
-    pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
+    /// A CPU of a node that queues of this kind may use: the caller's, or else the node's first.
+    /// `None`: there is none.
+    pub(crate) fn cpu_of_node(&self, kind: Kind, node: u32) -> Option<u32> {
         let here = sense::sched::current_cpu();
         let now = self.placement.now();
         let is_there = |cpu: &u32| now.node_of(&CpuSet::single(*cpu)) == Some(node);
-        place::cpu_of_node(here, now.allowed.iter().filter(is_there))
+        place::cpu_of_node(here, now.cpus_of_nodes(kind).iter().filter(is_there))
     }
 
     /// The CPUs that items may run on.

@@ -313,6 +313,11 @@ impl CpusInUse {
         Placed { bound, unbound, belonging }
     }
 
+    /// Of which CPUs the one is that stands for its node, for queues of this kind.
+    pub(super) fn cpus_of_nodes(&self, kind: Kind) -> &CpuSet {
+        if kind.cpus_of_nodes() == Cpus::Managed { &self.managed } else { &self.allowed }
+    }
+
     /// The NUMA node that holds all of `cpus`, if one does.
     pub(crate) fn node_of(&self, cpus: &CpuSet) -> Option<u32> {
         self.known.topology.node_of(cpus)

@@ -262,15 +262,18 @@ fn a_pool_that_was_renewed_is_told_from_the_one_that_was_found() {
 fn an_item_for_a_node_goes_to_a_cpu_that_the_process_may_use() {
     let caches = [("100-107", 0), ("108-115", 1)];
     let server = runtime(&caches, None);
-    assert_eq!([0, 1, 2].map(|node| server.cpu_of_node(node)), [Some(100), Some(108), None]);
+    assert_eq!(
+        [0, 1, 2].map(|node| server.cpu_of_node(Kind::Unbound, node)),
+        [Some(100), Some(108), None]
+    );
     server.allow(&set("104-107,112-115"));
-    assert_eq!([0, 1].map(|node| server.cpu_of_node(node)), [Some(104), Some(112)]);
+    assert_eq!([0, 1].map(|node| server.cpu_of_node(Kind::Unbound, node)), [Some(104), Some(112)]);
     server.allow(&set("104-107"));
-    assert_eq!([0, 1].map(|node| server.cpu_of_node(node)), [Some(104), None]);
+    assert_eq!([0, 1].map(|node| server.cpu_of_node(Kind::Unbound, node)), [Some(104), None]);
     // Also where managed queues have one pod for all.
     let pods = caches.map(|(cpus, node)| Pod { cpus: set(cpus), node: Some(node) });
     let all = set("100-115");
     let one = vec![Pod { cpus: all.clone(), node: None }];
     let server = without_threads(Machine::new(&all, None, pods.into(), one));
-    assert_eq!([0, 1].map(|node| server.cpu_of_node(node)), [Some(100), Some(108)]);
+    assert_eq!([0, 1].map(|node| server.cpu_of_node(Kind::Unbound, node)), [Some(100), Some(108)]);
 }

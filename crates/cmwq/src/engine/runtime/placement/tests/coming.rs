@@ -129,6 +129,12 @@ fn managed_queues_keep_off_isolated_cpus_unless_told() {
         let to = runtime.cpu_instead(pool(1), turn).expect("most are free");
         assert!(![2, 3, 9].contains(&to), "sent to CPU {to}");
     }
+    // Nor is one that stands for its node.
+    tree.write("devices/system/cpu/isolated", "8-9");
+    runtime.allow(&set("0-15"));
+    let of_node = |kind| runtime.cpu_of_node(kind, 1).expect("it has some");
+    assert!((10..16).contains(&of_node(Kind::Managed)));
+    assert!((8..16).contains(&of_node(Kind::Unbound)));
     // The administrator changes his mind.
     tree.write("devices/system/cpu/isolated", "4");
     runtime.allow(&set("0-15"));
