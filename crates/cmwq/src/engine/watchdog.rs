@@ -25,8 +25,6 @@ use waits::Waits;
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     pub(crate) alarm: Alarm,
-    /// In ns; 0: off.
-    pub(crate) thresh: AtomicU64,
     pub(crate) on_stall: AtomicU32,
     pub(crate) on_stall_time: AtomicU64,
     /// When it was last touched: on any account, and by CPU number.
@@ -43,8 +41,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     pub(crate) fn new(params: &Params, cpus: &CpuSet) -> Self {
         let this = Self {
-            alarm: Alarm::new(),
-            thresh: AtomicU64::new(params.watchdog_thresh_ns),
+            alarm: Alarm::new(params.watchdog_thresh_ns),
             on_stall: AtomicU32::new(params.panic_on_stall),
             on_stall_time: AtomicU64::new(params.panic_on_stall_time_ns),
             touched: AtomicU64::new(0),
@@ -63,7 +60,7 @@ impl Watchdog {
     /// Sets the alarm. `true`: the watchdog is on, and needs its thread.
     #[must_use]
     pub(crate) fn set_alarm(&self) -> bool {
-        let thresh = self.thresh.load(Ordering::Relaxed);
+        let thresh = self.alarm.thresh();
         if thresh != 0 {
             self.alarm.set(clock::now() + cmwq_core::Watchdog::<()>::interval(thresh));
         }
@@ -84,7 +81,7 @@ impl Watchdog {
     pub(crate) fn as_params(&self, read: &Params) -> Params {
         let policy = self.policy();
         Params {
-            watchdog_thresh_ns: self.thresh.load(Ordering::Relaxed),
+            watchdog_thresh_ns: self.alarm.thresh(),
             panic_on_stall: policy.on_stall,
             panic_on_stall_time_ns: policy.on_stall_time,
             ..read.clone()
@@ -104,8 +101,7 @@ impl Watchdog {
         if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
             touched.store(now, Ordering::Relaxed);
         }
-        let (thresh, touched) =
-            (self.thresh.load(Ordering::Relaxed), self.touched.load(Ordering::Relaxed));
+        let (thresh, touched) = (self.alarm.thresh(), self.touched.load(Ordering::Relaxed));
         if cmwq_core::Watchdog::<()>::notes_touch(thresh, touched, now) {
             self.touched.store(now, Ordering::Relaxed);
         }

@@ -57,8 +57,7 @@ pub(crate) use look::spawn;
 /// KERNEL: the parameter `watchdog_thresh` — same, in any unit.
 #[must_use]
 pub fn thresh() -> Duration {
-    let thresh =
-        Runtime::existing().map_or(0, |runtime| runtime.watchdog.thresh.load(Ordering::Relaxed));
+    let thresh = Runtime::existing().map_or(0, |runtime| runtime.watchdog.alarm.thresh());
     Duration::from_nanos(thresh)
 }
 
@@ -73,16 +72,10 @@ pub fn thresh() -> Duration {
 /// KERNEL: the parameter `watchdog_thresh`, when written — same.
 pub fn set_thresh(thresh: Duration) -> Result<(), Error> {
     let runtime = Runtime::global()?;
-    let watchdog = &runtime.watchdog;
     let thresh = u64::try_from(thresh.as_nanos()).unwrap_or(u64::MAX).min(MOST_NS);
-    watchdog.thresh.store(thresh, Ordering::Relaxed);
-    if thresh == 0 {
-        watchdog.alarm.turn_off();
-    } else {
-        // There may be something that waits already.
-        watchdog.alarm.unset();
-        runtime.set_alarm();
-    }
+    runtime.watchdog.alarm.set_thresh(thresh);
+    // There may be something that waits already.
+    runtime.set_alarm();
     Ok(())
 }
 

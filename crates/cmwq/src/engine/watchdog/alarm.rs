@@ -13,7 +13,7 @@
 use cmwq_core::Nanos;
 
 use crate::engine::plan::{NEVER, Plan};
-use crate::os::sync::{AtomicU64, Ordering};
+use crate::os::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// The watchdog is off.
 const OFF: Nanos = 0;
@@ -24,13 +24,45 @@ pub(crate) struct Alarm {
     plan: Plan,
     /// When it rings; `NEVER`: unset.
     at: AtomicU64,
+    /// After which time something stands still, in ns; 0: the watchdog is off.
+    thresh: AtomicU64,
+    /// Lock: whether the watchdog is on. Both `thresh` and `at` say so.
+    switching: Mutex<()>,
 }
 
 // ORDERING (all accesses of `at`): no pairing of their own: ordered by the locks under which work
 // waits, see the module header; and by `plan`, for what the thread sleeps on.
 impl Alarm {
-    pub(crate) fn new() -> Self {
-        Self { plan: Plan::new(), at: AtomicU64::new(OFF) }
+    /// The watchdog is off until [`unset`](Self::unset), or until its threshold changes.
+    pub(crate) fn new(thresh: Nanos) -> Self {
+        let (at, thresh) = (AtomicU64::new(OFF), AtomicU64::new(thresh));
+        Self { plan: Plan::new(), at, thresh, switching: Mutex::new(()) }
+    }
+
+    pub(crate) fn thresh(&self) -> Nanos {
+        self.thresh.load(Ordering::Relaxed)
+    }
+
+    /// Turns the watchdog on, with this threshold and the alarm unset, or with 0 off.
+    pub(crate) fn set_thresh(&self, thresh: Nanos) {
+        let _switching = lock(&self.switching);
+        self.thresh.store(thresh, Ordering::Relaxed);
+        if thresh == 0 { self.turn_off() } else { self.unset() }
+    }
+
+    /// The threshold for a look, the alarm being unset for it. `None`: the watchdog is off, and so
+    /// is the alarm.
+    pub(crate) fn thresh_to_look(&self) -> Option<Nanos> {
+        let thresh = self.thresh();
+        if thresh != 0 {
+            return Some(thresh);
+        }
+        let _switching = lock(&self.switching);
+        // Whoever has turned it on meanwhile sets the alarm after that.
+        if self.thresh() == 0 {
+            self.turn_off();
+        }
+        None
     }
 
     /// Whether a thread that leaves work waiting has to set the alarm. To be asked after the lock
@@ -60,7 +92,7 @@ impl Alarm {
         self.at.store(NEVER, Ordering::Relaxed);
     }
 
-    pub(crate) fn turn_off(&self) {
+    fn turn_off(&self) {
         self.at.store(OFF, Ordering::Relaxed);
     }
 

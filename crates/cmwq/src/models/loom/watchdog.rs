@@ -21,7 +21,7 @@ impl Shared {
     /// The watchdog is on, and has just begun to look.
     fn new() -> Arc<Self> {
         clock::restart();
-        let alarm = Alarm::new();
+        let alarm = Alarm::new(SOON);
         alarm.unset();
         Arc::new(Self { alarm, pools: [Mutex::new(false), Mutex::new(false)] })
     }
@@ -38,6 +38,9 @@ impl Shared {
     /// waits.
     fn look(&self) -> usize {
         self.alarm.unset();
+        if self.alarm.thresh_to_look().is_none() {
+            return 0;
+        }
         let waits = |pool: &&Mutex<bool>| *pool.lock().unwrap();
         let nr = self.pools.iter().filter(waits).count();
         if nr > 0 {
@@ -79,6 +82,41 @@ fn two_pools_do_not_hide_each_others_work() {
             queuer.join().unwrap();
         }
         assert!(!s.alarm.is_unset(), "work waits, and nobody will look");
+    });
+}
+
+/// The watchdog is turned off and on again while it begins to look: the threshold and the alarm say
+/// the same.
+#[test]
+fn a_watchdog_that_is_turned_on_looks() {
+    check(|| {
+        let s = Shared::new();
+        s.alarm.set(SOON);
+        let switcher = {
+            let s = Arc::clone(&s);
+            thread::spawn(move || {
+                s.alarm.set_thresh(0);
+                s.alarm.set_thresh(SOON);
+            })
+        };
+        s.look();
+        switcher.join().unwrap();
+        assert!(s.alarm.is_unset(), "it is off, though its threshold is not 0");
+    });
+}
+
+/// Two turn it off and on.
+#[test]
+fn a_watchdog_is_on_or_off() {
+    check(|| {
+        let alarm = Arc::new(Alarm::new(0));
+        let other = {
+            let alarm = Arc::clone(&alarm);
+            thread::spawn(move || alarm.set_thresh(0))
+        };
+        alarm.set_thresh(SOON);
+        other.join().unwrap();
+        assert_eq!(alarm.is_unset(), alarm.thresh() != 0);
     });
 }
 

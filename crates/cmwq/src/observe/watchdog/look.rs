@@ -85,11 +85,7 @@ impl Watcher {
 
     fn look(&mut self, now: Nanos) {
         let watchdog = &self.runtime.watchdog;
-        let thresh = watchdog.thresh.load(Ordering::Relaxed);
-        if thresh == 0 {
-            watchdog.alarm.turn_off();
-            return;
-        }
+        let Some(thresh) = watchdog.alarm.thresh_to_look() else { return };
         if thresh != self.dog.thresh() {
             self.dog.set_thresh(thresh);
         }
