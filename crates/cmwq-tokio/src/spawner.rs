@@ -77,7 +77,12 @@ pub fn spawner() -> &'static Spawner {
     // Outside of a closure, so that a panic names our caller's line. Of two that are made at the
     // same time, one is dropped before anything was queued on it.
     match Workqueue::builder(NAME).max_active(MAX_ACTIVE).build() {
-        Ok(queue) => SPAWNER.get_or_init(|| Spawner::new(queue)),
+        Ok(queue) => {
+            // Of several NUMA nodes each may have them all: who waits for one that is spawned later
+            // would otherwise wait for ever where one node spawns more than its part.
+            queue.set_min_active(MAX_ACTIVE).expect("a managed queue has limits per node");
+            SPAWNER.get_or_init(|| Spawner::new(queue))
+        }
         Err(error) => panic!("cannot make the workqueue '{NAME}': {error}"),
     }
 }

@@ -9,6 +9,13 @@ use cmwq_tokio::{Refused, Spawner, spawner};
 
 use crate::support::{Gate, occupy, on_each_runtime, ordered, with_places, within};
 
+/// What is spawned on one of several NUMA nodes may wait for what is spawned there later.
+#[test]
+fn each_numa_node_may_have_all_closures_of_the_process_wide_queue_in_execution() {
+    let queue = spawner().queue();
+    assert_eq!((queue.max_active(), queue.min_active()), (2048, 2048));
+}
+
 #[test]
 fn a_place_is_for_a_closure_that_has_not_begun() {
     on_each_runtime(|| async {
