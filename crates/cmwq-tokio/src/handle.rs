@@ -38,8 +38,9 @@ impl<T> JoinHandle<T> {
 
     /// Takes the closure back if it has not begun: it will not run, what it captured was dropped by
     /// this call, its place in the queue is free, and the handle is ready with an error that
-    /// [is cancelled](JoinError::is_cancelled). A closure that has begun goes on, and its value can
-    /// be awaited.
+    /// [is cancelled](JoinError::is_cancelled). Of two that do this at the same time one drops it,
+    /// and the other one may return before. A closure that has begun goes on, and its value can be
+    /// awaited.
     ///
     /// Does not wait for a run in progress.
     pub fn abort(&self) {

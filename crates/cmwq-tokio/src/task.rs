@@ -11,7 +11,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::context::Context;
+use crate::context::{Context, within};
 
 /// See the module header.
 pub(crate) struct Task<F, T>(Mutex<State<F, T>>);
@@ -22,7 +22,7 @@ struct State<F, T> {
     waker: Option<Waker>,
     /// The handle is gone: nobody wants the value.
     is_detached: bool,
-    /// To take the item back with; until somebody has tried.
+    /// To take the item back with; until somebody has.
     item: Option<cmwq::JoinHandle<()>>,
 }
 
@@ -105,31 +105,34 @@ impl<F: FnOnce() -> T, T> Run<F, T> {
         let Some(Job { func, context, place }) = self.0.take_job() else { return };
         // That wakes who waits for a place. It runs although that one's waker may panic.
         drop_quietly(place);
-        let end = match catch_unwind(AssertUnwindSafe(|| context.run(func))) {
+        let end = match context.run(func) {
             Ok(value) => End::Value(value),
             Err(payload) => End::Panicked(payload),
         };
         let runtime = context.leave_span();
         // A value that nobody wants is dropped by that, and may need the runtime, too.
-        let _entered = runtime.enter();
-        self.0.end(end);
+        if let Err(payload) = within(&runtime, || self.0.end(end)) {
+            resume_unwind(payload);
+        }
     }
 }
 
 impl<F, T> Drop for Run<F, T> {
     fn drop(&mut self) {
-        let Some(Job { func, context, place }) = self.0.take_job() else { return };
+        if let Some(job) = self.0.take_job() {
+            self.0.cancel(job);
+        }
+    }
+}
+
+impl<F, T> Task<F, T> {
+    /// Ends a task whose job was taken, and will not be done.
+    fn cancel(&self, Job { func, context, place }: Job<F>) {
         // What the closure has captured may need the runtime as it is dropped, on whatever thread.
-        // Where a thread ends, it may be too late to enter it, which panics.
-        let drop_it = move || {
-            let runtime = context.leave_span();
-            let _entered = runtime.enter();
-            drop(func);
-        };
         // The closure is gone, and its place is free, before anybody hears of it.
-        let dropped = catch_unwind(AssertUnwindSafe(drop_it));
+        let dropped = within(&context.leave_span(), || drop(func));
         drop_quietly(place);
-        self.0.end(match dropped {
+        self.end(match dropped {
             Ok(()) => End::Cancelled,
             Err(payload) => End::Panicked(payload),
         });
@@ -137,7 +140,7 @@ impl<F, T> Drop for Run<F, T> {
 }
 
 /// Drops what may panic then. That goes no further than the panic hook.
-fn drop_quietly<T>(value: T) {
+pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
         && let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
     {
@@ -154,9 +157,15 @@ pub(crate) trait Abort: Send + Sync {
 
 impl<F: Send, T: Send> Abort for Task<F, T> {
     fn abort(&self) {
-        let item = self.lock().item.take();
-        // What is taken back drops its `Run`, which ends the task. What has begun goes on.
+        let mut state = self.lock();
+        // From here on it will not run, whoever else aborts it, though it is still to be dropped.
+        let Some(job) = state.take_job() else { return };
+        let item = state.item.take();
+        drop(state);
+        // Off its queue first. Its run, if that comes first, finds nothing to do.
         drop(item.and_then(cmwq::JoinHandle::cancel));
+        // A panic of what was captured is not the aborter's.
+        drop_quietly(catch_unwind(AssertUnwindSafe(|| self.cancel(job))));
     }
 
     fn is_finished(&self) -> bool {
@@ -236,5 +245,25 @@ impl<F, T> State<F, T> {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task<F: FnOnce() -> T, T>(func: F) -> Arc<Task<F, T>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        Task::new(Job { func, context: Context::with(runtime.handle().clone()), place: None })
+    }
+
+    /// The other one has the item, and has not taken it off its queue yet.
+    #[test]
+    fn what_two_abort_at_the_same_time_runs_for_neither() {
+        let task = task(|| ());
+        assert!(task.lock().item.is_none(), "somebody has taken it");
+        task.abort();
+        assert!(task.is_finished());
+        assert!(task.take_job().is_none(), "it could still run");
     }
 }

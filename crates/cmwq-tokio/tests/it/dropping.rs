@@ -1,8 +1,10 @@
 //! What is dropped on a worker, or wherever a closure is taken back, finds its runtime entered.
 
+use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
+use cmwq_tokio::AbortHandle;
 use tokio::runtime::Handle;
 
 use crate::support::{Gate, PATIENCE, block_on, occupy, on_each_runtime, ordered, threads, within};
@@ -70,4 +72,36 @@ fn what_a_closed_queue_refuses_a_plain_thread_is_dropped_within_the_runtime() {
     let refused = queue.spawn_blocking_on(move || drop(connection), runtime.handle());
     assert!(receiver.recv_timeout(PATIENCE).unwrap());
     assert!(block_on(&runtime, refused).unwrap_err().is_cancelled());
+}
+
+/// Takes a closure back where a thread ends, which knows of no runtime any more.
+struct Aborts(AbortHandle);
+
+impl Drop for Aborts {
+    fn drop(&mut self) {
+        assert!(Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()));
+        self.0.abort();
+    }
+}
+
+#[test]
+fn what_a_thread_takes_back_as_it_ends_was_cancelled() {
+    std::thread_local!(static LAST: RefCell<Option<Aborts>> = const { RefCell::new(None) });
+    on_each_runtime(|| async {
+        let queue = ordered("thread-ends");
+        let gate = Gate::default();
+        let first = occupy(&queue, &gate).await;
+        let second = queue.spawn_blocking(|| ());
+        let (abort, runtime) = (second.abort_handle(), Handle::current());
+        let ending = move || {
+            LAST.set(Some(Aborts(abort)));
+            // What is used later is gone first.
+            drop(runtime.enter());
+        };
+        thread::spawn(ending).join().unwrap();
+        let error = within(second).await.unwrap_err();
+        assert!(error.is_cancelled(), "{error}");
+        gate.open();
+        first.await.unwrap();
+    });
 }

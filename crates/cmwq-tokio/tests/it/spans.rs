@@ -10,7 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Span, Subscriber};
 use tracing_core::span::Current;
 
-use crate::support::on_each_runtime;
+use crate::support::{Gate, block_on, occupy, on_each_runtime, one_thread, ordered, within};
 
 std::thread_local! {
     static ENTERED: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
@@ -21,6 +21,8 @@ std::thread_local! {
 struct Spans {
     next: AtomicU64,
     metadata: Mutex<BTreeMap<u64, &'static Metadata<'static>>>,
+    /// It does not expect spans to end.
+    panics_as_they_end: bool,
 }
 
 impl Subscriber for Spans {
@@ -55,6 +57,11 @@ impl Subscriber for Spans {
     fn exit(&self, _: &Id) {
         ENTERED.with_borrow_mut(Vec::pop);
     }
+
+    fn try_close(&self, _: Id) -> bool {
+        assert!(!self.panics_as_they_end, "a span ends");
+        false
+    }
 }
 
 fn current() -> Option<&'static str> {
@@ -72,5 +79,26 @@ fn the_callers_span_is_entered_inside() {
             tracing::info_span!("request").in_scope(|| spawn_blocking(|| panic!("expected")));
         assert!(panicking.await.unwrap_err().is_panic());
         assert_eq!(spawn_blocking(current).await.unwrap(), None, "also after a panic");
+    });
+}
+
+/// The span is the closure's reference to it; the test's own never ends.
+#[test]
+fn a_subscriber_that_panics_as_a_span_ends_takes_no_value_away() {
+    let spans = Spans { panics_as_they_end: true, ..Spans::default() };
+    tracing::subscriber::with_default(spans, || {
+        let span = std::mem::ManuallyDrop::new(tracing::info_span!("request"));
+        block_on(&one_thread(), async {
+            let handle = span.in_scope(|| spawn_blocking(|| 7));
+            assert_eq!(within(handle).await.unwrap(), 7);
+            let queue = ordered("spans");
+            let gate = Gate::default();
+            let first = occupy(&queue, &gate).await;
+            let second = span.in_scope(|| queue.spawn_blocking(|| 7));
+            second.abort();
+            assert!(within(second).await.unwrap_err().is_cancelled());
+            gate.open();
+            first.await.unwrap();
+        });
     });
 }
