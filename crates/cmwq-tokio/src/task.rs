@@ -169,7 +169,8 @@ impl<F: Send, T: Send> Abort for Task<F, T> {
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.lock().stage, Stage::Ended(_) | Stage::Over)
+        let state = self.lock();
+        matches!(state.stage, Stage::Ended(_) | Stage::Over) || state.is_lost()
     }
 }
 
@@ -237,7 +238,17 @@ impl<F, T> State<F, T> {
         }
     }
 
+    /// Whether it will never end, since this process is a child, and the item its parent's. In one
+    /// process a task has ended before its item.
+    fn is_lost(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_) | Stage::Begun)
+            && self.item.as_ref().is_some_and(cmwq::JoinHandle::is_finished)
+    }
+
     fn take_end(&mut self) -> Option<End<T>> {
+        if self.is_lost() {
+            return Some(End::Cancelled);
+        }
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ended(end) => Some(end),
             other => {
