@@ -21,6 +21,7 @@ mod ticket;
 mod timers;
 
 pub use async_nats::ConnectOptions;
+pub use cmwq;
 
 pub use broker::{Broker, BrokerBuilder};
 pub use dead::DeadLetter;

@@ -10,6 +10,8 @@ mod refused;
 mod spawner;
 mod task;
 
+pub use cmwq;
+
 pub use carry::carry;
 pub use cmwq::Refused;
 pub use handle::{AbortHandle, AbortOnDropHandle, JoinHandle};

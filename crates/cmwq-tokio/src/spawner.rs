@@ -100,7 +100,7 @@ pub fn spawner() -> &'static Spawner {
 /// runs. [`close`](Self::close) waits.
 ///
 /// ```
-/// let queue = cmwq::Workqueue::builder("thumbnails").max_queued(64).build()?;
+/// let queue = cmwq_tokio::cmwq::Workqueue::builder("thumbnails").max_queued(64).build()?;
 /// let thumbnails = cmwq_tokio::Spawner::new(queue);
 /// # let runtime = tokio::runtime::Runtime::new()?;
 /// # runtime.block_on(async {

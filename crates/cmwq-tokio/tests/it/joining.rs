@@ -165,6 +165,17 @@ fn the_types_are_what_programs_rely_on() {
     shared::<Permit>();
     let _: fn(&dyn Any) = |_| ();
 }
+/// Who adds this crate has what its calls take.
+#[test]
+fn programs_need_no_other_crate() {
+    let _: fn(cmwq_tokio::cmwq::Workqueue) -> Spawner = Spawner::new;
+    let readme = include_str!("../../README.md");
+    let code = readme.split("```").skip(1).step_by(2);
+    for line in code.flat_map(str::lines) {
+        assert!(!line.replace("cmwq_tokio::cmwq::", "").contains("cmwq::"), "{line}");
+    }
+}
+
 
 #[test]
 fn debug_tells_something() {
