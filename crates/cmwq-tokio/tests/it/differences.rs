@@ -4,6 +4,8 @@
 //! Not here are rows about what is only here, or only said: numbers of threads, pools, priorities,
 //! spans (`spans`), `carry` (`carrying`), threads that the kernel refuses, and systems.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -81,6 +83,21 @@ fn a_closure_of_tokios_is_a_task_and_ours_is_none() {
     on_each_runtime(|| async {
         assert!(spawn_blocking(|| try_id().is_some()).await.unwrap());
         assert!(cmwq_tokio::spawn_blocking(|| try_id().is_none()).await.unwrap());
+    });
+}
+
+#[test]
+fn a_runtimes_settings_for_its_threads_hold_for_tokios() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&begun);
+    let count = move || _ = counter.fetch_add(1, Ordering::SeqCst);
+    let runtime =
+        Builder::new_current_thread().on_thread_start(count).enable_all().build().unwrap();
+    block_on(&runtime, async {
+        cmwq_tokio::spawn_blocking(|| ()).await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 0);
+        spawn_blocking(|| ()).await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
     });
 }
 
