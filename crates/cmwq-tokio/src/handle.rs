@@ -54,6 +54,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// What cancels the closure from elsewhere.
+    #[must_use]
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle(Arc::clone(&self.0).as_abort())
     }
@@ -140,12 +141,24 @@ impl<T> AbortOnDropHandle<T> {
         self.plain().is_finished()
     }
 
+    /// As [`JoinHandle::abort_handle`]: to cancel one of many, as of those in a `JoinSet`.
+    #[must_use]
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.plain().abort_handle()
+    }
+
     /// The plain handle: dropped, it lets the closure run on by itself.
     ///
     /// # Panics
     /// Never: the handle is there until this is dropped.
     pub fn detach(mut self) -> JoinHandle<T> {
         self.0.take().expect("a handle is there until it is dropped")
+    }
+}
+
+impl<T> AsRef<JoinHandle<T>> for AbortOnDropHandle<T> {
+    fn as_ref(&self) -> &JoinHandle<T> {
+        self.plain()
     }
 }
 

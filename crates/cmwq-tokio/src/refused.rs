@@ -17,6 +17,18 @@ impl<F> TrySpawnError<F> {
         self.func
     }
 
+    /// There is no place: as many closures wait as may.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.why.is_full()
+    }
+
+    /// The queue takes nothing any more, for good. While somebody drains it, this is false.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.why.is_closed()
+    }
+
     /// Why it was not queued.
     #[must_use]
     pub fn why(&self) -> Refused {

@@ -1,6 +1,7 @@
 //! Where closures are spawned: the process-wide queue, and queues of one's own.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 use cmwq::{Refused, Waiting, Workqueue};
@@ -120,6 +121,12 @@ struct Inner {
     /// Places for closures that have not begun. `None`: without a limit.
     room: Option<Arc<Semaphore>>,
 }
+
+// As cmwq's queues. tokio's semaphore is or is not, by the features that others turn on.
+impl UnwindSafe for Spawner {}
+impl RefUnwindSafe for Spawner {}
+impl UnwindSafe for Permit {}
+impl RefUnwindSafe for Permit {}
 
 impl Spawner {
     /// A spawner on this queue. Closures that others queue there count as far as

@@ -31,6 +31,7 @@ async fn a_spawner_may_outlive_the_library() {
             assert_eq!(spawner.try_spawn_blocking(|| 2).unwrap_err().why(), Refused::ShutDown);
             let refused = spawner.try_spawn_blocking_on(|| 2, &Handle::current()).unwrap_err();
             assert_eq!(refused.why(), Refused::ShutDown);
+            assert!(refused.is_closed() && !refused.is_full());
             // More often than there are places.
             for _ in 0..5 {
                 assert_eq!(spawner.reserve().await.map(drop), Err(Refused::ShutDown));

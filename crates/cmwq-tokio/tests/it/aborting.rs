@@ -147,6 +147,23 @@ fn dropping_a_handle_takes_its_closure_back_if_asked_to() {
 }
 
 #[test]
+fn one_of_several_that_are_to_be_taken_back_can_be_taken_back_alone() {
+    on_each_runtime(|| async {
+        let queue = ordered("alone");
+        let gate = Gate::default();
+        let first = occupy(&queue, &gate).await;
+        let handle = queue.spawn_blocking(|| ()).abort_on_drop();
+        let plain: &JoinHandle<()> = handle.as_ref();
+        assert!(!plain.is_finished());
+        let abort = handle.abort_handle();
+        abort.abort();
+        assert!(within(handle).await.unwrap_err().is_cancelled());
+        gate.open();
+        first.await.unwrap();
+    });
+}
+
+#[test]
 fn a_future_that_is_dropped_takes_its_closure_back() {
     on_each_runtime(|| async {
         let queue = ordered("cancelled");

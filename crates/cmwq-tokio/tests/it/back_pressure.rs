@@ -25,7 +25,8 @@ fn a_place_is_for_a_closure_that_has_not_begun() {
         let one = queue.reserve().await.unwrap();
         let two = queue.try_reserve().unwrap();
         assert_eq!(queue.try_reserve().unwrap_err(), Refused::Full);
-        assert!(queue.try_spawn_blocking(|| ()).unwrap_err().why().is_full());
+        let refused = queue.try_spawn_blocking(|| ()).unwrap_err();
+        assert!(refused.is_full() && !refused.is_closed() && refused.why().is_full());
         let one = one.spawn_blocking(|| 1);
         assert!(queue.try_reserve().is_err(), "it has not begun");
         drop(two);
