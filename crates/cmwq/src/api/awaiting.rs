@@ -11,6 +11,7 @@ use cmwq_core::Closed;
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 use crate::engine::wq::Wq;
+use crate::engine::runtime::Runtime;
 use crate::os::sync::Arc;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for, also
@@ -182,7 +183,8 @@ impl Workqueue {
     /// ```
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.handle().closed().is_for(Closed::DESTROYING.and(Closed::SHUT))
+        let is_shut = || Runtime::existing().is_some_and(Runtime::has_begun_to_shut);
+        self.handle().is_closed().unwrap_or_else(is_shut)
     }
 
     /// Has one of the library's own workers do something that waits.

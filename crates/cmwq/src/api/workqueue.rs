@@ -84,7 +84,7 @@ impl Workqueue {
     /// The queue's name, at most 31 bytes: a longer one was cut at the end of a character.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.handle.name
+        self.handle.name()
     }
 
     /// Queues a closure. Never waits for work to be done: without a thread to run it, the closure
@@ -105,8 +105,8 @@ impl Workqueue {
     ///
     /// # Panics
     /// In a forked child only: if this is its first use of the library, or of a queue with a
-    /// [rescuer](Builder::mem_reclaim), and the thread for that cannot be created. So for all
-    /// methods that queue.
+    /// [rescuer](Builder::mem_reclaim), and the thread for that cannot be created. So for other
+    /// methods, but not for [`name`](Self::name) and [`is_closed`](Self::is_closed).
     /// ```
     /// # let wq = cmwq::Workqueue::new("doc")?;
     /// let handle = wq.queue(|| std::fs::read_to_string("/proc/version").is_ok());

@@ -98,6 +98,19 @@ impl Handle {
         self.0.is_own()
     }
 
+    /// The queue's name. As the next one, it makes no queue in a child.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.wq.name
+    }
+
+    /// Whether the queue takes nothing any more. `None`, in a child that has none yet: no, unless
+    /// the library was shut down there.
+    pub(crate) fn is_closed(&self) -> Option<bool> {
+        let closed = Closed::DESTROYING.and(Closed::SHUT);
+        let own = self.0.own().map(|wq| wq.closed().is_for(closed));
+        own.or_else(|| self.0.has_ended().then_some(true))
+    }
+
     /// The queue, for looking at it: does not keep it from being destroyed.
     pub(crate) fn shared(&self) -> Arc<Wq> {
         let owner = &self.0;
@@ -237,11 +250,7 @@ impl Owner {
 
     fn make_successor(&self, runtime: &'static Runtime) -> Result<Arc<Wq>, Error> {
         let wq = runtime.new_successor(&self.wq.name, self.wq.spec);
-        // ORDERING: see `Handle::note_destroyed`.
-        let is_destroyed = self.is_destroyed.load(Ordering::Relaxed);
-        // Of the parent, if it is a child, too.
-        let last = self.successor.get().unwrap_or(&self.wq);
-        if is_destroyed || last.closed().is_for(Closed::BEHIND_TIMERS) {
+        if self.has_ended() {
             // As in the parent, who queues on it is refused.
             wq.destroy();
             return Ok(wq);
@@ -259,6 +268,15 @@ impl Owner {
         // Behind what may fail, as in `Builder::build`: from now on others find it by its name.
         self.wq.pass_settings_to(&wq);
         Ok(wq)
+    }
+
+    /// Whether the parent has destroyed its queue, or timers were to.
+    fn has_ended(&self) -> bool {
+        // ORDERING: see `Handle::note_destroyed`.
+        let is_destroyed = self.is_destroyed.load(Ordering::Relaxed);
+        // Of the parent, if it is a child, too.
+        let last = self.successor.get().unwrap_or(&self.wq);
+        is_destroyed || last.closed().is_for(Closed::BEHIND_TIMERS)
     }
 
     /// The queue of this process, if it has one.
@@ -339,6 +357,9 @@ impl Drop for Owner {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(Owner::wq(&self.0), f)
+        match self.0.own() {
+            Some(wq) => fmt::Debug::fmt(&wq, f),
+            None => f.debug_struct("Workqueue").field("name", &self.name()).finish_non_exhaustive(),
+        }
     }
 }

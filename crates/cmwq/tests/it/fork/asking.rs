@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use cmwq::raw;
 use cmwq::{
     DelayedWork, GracePeriods, IteratorOn, RcuFunc, RcuHead, RcuWork, Workqueue, set_grace_periods,
 };
 
 use crate::support::scene::{Stage, skip};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, joined, managed, occupy, sys};
+use crate::support::{Gate, joined, managed, occupy, procfs, sys};
 
 #[test]
 fn a_child_that_can_have_no_thread_waits_for_nothing_of_its_parents() {
@@ -146,4 +147,40 @@ fn results_of_one_round() {
     assert_eq!(status, 0);
     drop(opened);
     assert_eq!(any.sum::<u64>(), (0..ahead + 3).sum());
+}
+
+#[test]
+fn looking_at_a_parents_queue_makes_a_child_nothing() {
+    Stage::new("fork::looking").play();
+}
+
+pub(super) fn looking() {
+    let (wq, closed) = (managed("looked at"), managed("closed"));
+    closed.clone().close().wait();
+    // SAFETY: just made, and destroyed once.
+    let destroyed = unsafe { raw::destroy(raw::into_raw(managed("destroyed"))) };
+    let status = sys::fork(|| {
+        for (wq, name) in [(&wq, "looked at"), (&closed, "closed"), (&destroyed, "destroyed")] {
+            assert_eq!(wq.name(), name);
+            assert!(format!("{wq:?}").contains(name));
+        }
+        let what_is_closed = || [&wq, &closed, &destroyed].map(Workqueue::is_closed);
+        assert_eq!(what_is_closed(), [false, false, true]);
+        assert!(procfs::other_tasks().is_empty(), "nothing was made for that");
+        // The same as of the queues that it has when it uses them.
+        [&wq, &closed, &destroyed].into_iter().for_each(Workqueue::flush);
+        assert_eq!(what_is_closed(), [false, false, true]);
+        assert!(format!("{wq:?}").contains("looked at"));
+    });
+    assert_eq!(status, 0);
+    let status = sys::fork(|| {
+        joined(managed("another").queue(|| ()));
+        assert!(!wq.is_closed());
+        cmwq::shutdown(PATIENCE).unwrap();
+        assert!(wq.is_closed(), "it would be");
+        wq.flush();
+        assert!(wq.is_closed(), "it is");
+    });
+    assert_eq!(status, 0);
+    assert!(!wq.is_closed() && closed.is_closed() && destroyed.is_closed());
 }
