@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,8 +11,8 @@ use cmwq_core::Closed;
 
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
-use crate::engine::wq::Wq;
 use crate::engine::runtime::Runtime;
+use crate::engine::wq::Wq;
 use crate::os::sync::Arc;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for, also
@@ -28,6 +29,10 @@ pub struct Waiting {
     /// For what.
     wq: Arc<Wq>,
 }
+
+// As the queue's handles.
+impl UnwindSafe for Waiting {}
+impl RefUnwindSafe for Waiting {}
 
 impl Waiting {
     /// Blocks until it is over, without a time limit. From a work function it counts as blocking at

@@ -1,7 +1,7 @@
 //! Functions over iterators, on a queue, with bounded look-ahead.
 
 use std::collections::VecDeque;
-use std::iter::Fuse;
+use std::iter::{Fuse, FusedIterator};
 use std::panic::resume_unwind;
 use std::{fmt, mem};
 
@@ -261,6 +261,24 @@ where
     fn size_hint(&self) -> (usize, Option<usize>) {
         more(self.items.size_hint(), self.nr_running())
     }
+}
+
+impl<I, F, T> FusedIterator for MapOn<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+}
+
+impl<I, F, T> FusedIterator for MapUnorderedOn<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
 }
 
 fn more((least, most): (usize, Option<usize>), by: usize) -> (usize, Option<usize>) {

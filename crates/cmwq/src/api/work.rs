@@ -2,7 +2,7 @@
 //! made safe.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -88,6 +88,10 @@ pub(crate) struct Embedded<I> {
     pub(crate) item: I,
     func: Box<dyn Fn() + Send + Sync>,
 }
+
+// What the function panics in, the library catches: nobody sees it half done by way of the item.
+impl<I> UnwindSafe for Embedded<I> {}
+impl<I> RefUnwindSafe for Embedded<I> {}
 
 /// The function of an item whose closure is an `F`: each has its own, by which it is known to
 /// whoever looks on, under the name of `N`: the closure, or the one inside of it that the user has

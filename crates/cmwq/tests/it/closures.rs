@@ -1,15 +1,55 @@
 //! Closures and their handles: values, futures, detaching, and what the calling thread knows of
 //! itself.
 
+use std::cell::Cell;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{JoinHandle, blocking, current_work};
+use cmwq::{
+    AbortOnDrop, DelayedWork, JoinHandle, OutsideBacklog, Periodic, RcuWork, Waiting,
+    WeakDelayedWork, WeakWork, Work, Workqueue, blocking, current_work,
+};
 
 use crate::support::wait::{Opened, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, percpu};
+
+/// What the library runs it catches panics of, so there is nothing half done to be seen.
+#[test]
+fn handles_may_be_used_where_panics_are_caught() {
+    fn check<T: UnwindSafe + RefUnwindSafe>() {}
+    check::<Workqueue>();
+    check::<(Waiting, OutsideBacklog, Periodic)>();
+    check::<(Work, WeakWork, DelayedWork, WeakDelayedWork, RcuWork)>();
+    check::<(JoinHandle<Cell<u32>>, AbortOnDrop<Cell<u32>>)>();
+}
+
+#[test]
+fn what_is_to_be_taken_back_when_it_is_dropped_can_be_taken_back_before() {
+    let wq = managed("taken back");
+    let far = || wq.queue_delayed(|| 1, Duration::from_secs(3600)).abort_on_drop();
+    assert!(far().cancel().is_none() && far().cancel_sync().is_none());
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let running = || {
+        let (gate, begun) = (gate.clone(), Gate::new());
+        let theirs = begun.clone();
+        let handle = wq.queue(move || {
+            theirs.open();
+            gate.pass();
+            2
+        });
+        begun.pass();
+        handle.abort_on_drop()
+    };
+    let (one, other) = (running(), running());
+    let one = one.cancel().expect("it has begun");
+    gate.open();
+    assert_eq!(one.join().unwrap(), 2);
+    assert_eq!(other.cancel_sync().expect("it has begun").unwrap(), 2);
+}
 
 #[test]
 fn join_returns_the_value_and_shows_what_was_done() {

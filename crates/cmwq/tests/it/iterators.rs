@@ -57,16 +57,21 @@ fn what_is_late_holds_up_the_ordered_only() {
             n
         }
     };
-    let mut any = (0..10).map_unordered_on(&wq, 3, func(&gate));
+    let mut any = fused((0..10).map_unordered_on(&wq, 3, func(&gate)));
     let nine: Vec<_> = any.by_ref().take(9).collect();
     assert!(!nine.contains(&0), "{nine:?}");
     assert_eq!(any.size_hint(), (1, Some(1)));
-    let mut ordered = (0..10).map_on(&wq, 3, func(&gate));
+    let mut ordered = fused((0..10).map_on(&wq, 3, func(&gate)));
     assert_eq!(ordered.size_hint(), (10, Some(10)));
     gate.open();
     assert_eq!((any.next(), any.next()), (Some(0), None));
     assert_eq!(ordered.next(), Some(0));
     assert_eq!(ordered.collect::<Vec<_>>(), (1..10).collect::<Vec<_>>());
+}
+
+/// After its end nothing comes any more.
+fn fused<I: std::iter::FusedIterator>(iterator: I) -> I {
+    iterator
 }
 
 /// Neither begun nor taken from the source.

@@ -54,6 +54,21 @@ impl<T> AbortOnDrop<T> {
         self.into_handle().join_timeout(timeout).map_err(Self::new)
     }
 
+    /// Cancels the closure now, and tells whether it had begun; see [`JoinHandle::cancel`].
+    #[must_use = "`Some` is the handle of a closure that has begun: it can still be joined"]
+    pub fn cancel(self) -> Option<JoinHandle<T>> {
+        self.into_handle().cancel()
+    }
+
+    /// As [`cancel`](Self::cancel), and waits for a run in progress; see
+    /// [`JoinHandle::cancel_sync`].
+    ///
+    /// # Panics
+    /// If this was awaited to its end before.
+    pub fn cancel_sync(self) -> Option<Result<T, JoinError>> {
+        self.into_handle().cancel_sync()
+    }
+
     /// See [`JoinHandle::is_finished`].
     #[must_use]
     pub fn is_finished(&self) -> bool {

@@ -162,6 +162,16 @@ pub(super) const ELSEWHERE: &[(&str, &str)] = &[
 
 /// Every public call that is not one of a value.
 pub(super) const CALLS: &[Call] = &[
+    ("AbortOnDrop::cancel", |s| {
+        if let Some(handle) = s.handle().abort_on_drop().cancel() {
+            s.told(&handle.join());
+        }
+    }),
+    ("AbortOnDrop::cancel_sync", |s| {
+        if let Some(outcome) = s.handle().abort_on_drop().cancel_sync() {
+            s.told(&outcome);
+        }
+    }),
     ("AbortOnDrop::drop", |s| drop(s.handle().abort_on_drop())),
     ("AbortOnDrop::into_handle", |s| s.told(&s.handle().abort_on_drop().into_handle().join())),
     ("AbortOnDrop::is_finished", |s| {
