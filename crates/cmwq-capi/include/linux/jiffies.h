@@ -27,6 +27,7 @@ unsigned long cmwq_jiffies(unsigned int hz);
 /* A program that has this name for something else says #undef jiffies: nothing below depends on it. */
 #define CMWQ_JIFFIES (cmwq_jiffies(CMWQ_HZ))
 #define jiffies CMWQ_JIFFIES
+#define jiffies_64 get_jiffies_64()
 #define MAX_JIFFY_OFFSET ((LONG_MAX >> 1) - 1)
 
 static inline unsigned long long get_jiffies_64(void)

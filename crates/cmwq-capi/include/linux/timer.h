@@ -67,8 +67,9 @@ static inline void cmwq_set_timer(struct timer_list *timer, void (*function)(str
 #define timer_setup_on_stack(timer, function, flags) cmwq_set_timer((timer), (function), (flags))
 #define timer_destroy_on_stack(timer) ((void)(timer))
 #define destroy_timer_on_stack(timer) timer_destroy_on_stack(timer)
-#define DEFINE_TIMER(name, func) \
-	struct timer_list name = { { NULL, NULL }, 0, 0, 0, 0, 0, 0, (func) }
+#define __TIMER_INITIALIZER(func, flags) \
+	{ { NULL, NULL }, 0, 0, 0, ((flags) & TIMER_DEFERRABLE) != 0, 0, 0, (func) }
+#define DEFINE_TIMER(name, func) struct timer_list name = __TIMER_INITIALIZER(func, 0)
 
 /* From a timer to what holds it. */
 #define timer_container_of(var, timer, member) container_of(timer, __typeof__(*(var)), member)
@@ -118,7 +119,10 @@ static inline void add_timer(struct timer_list *timer)
 
 /* ---- disarming: whether it was armed */
 
-/* POSIX has a function of this name for its timers, which is meant where it is given one of those. */
+/*
+ * POSIX has a function of this name for its timers, which is meant where it is given one of those. They are pointers to void, so
+ * it is meant where it is given such a pointer, too: of that the compiler warns. (timer_delete)(timer) is POSIX's without a word.
+ */
 #ifdef __cplusplus
 extern "C++" {
 static inline bool timer_delete(struct timer_list *timer)
@@ -128,9 +132,10 @@ static inline bool timer_delete(struct timer_list *timer)
 }
 #else
 #include <time.h>
-int cmwq_posix_timer_delete(void *timer) __asm__("timer_delete");
+int cmwq_posix_timer_delete(void *timer) __asm__("timer_delete")
+	__attribute__((warning("timer_delete() of a pointer to void is POSIX's: cast it to struct timer_list *, or write (timer_delete)(timer)")));
 #define timer_delete(timer) \
-	(_Generic((timer), struct timer_list *: cmwq_timer_delete, default: cmwq_posix_timer_delete)(timer))
+	(_Generic((timer), struct timer_list *: cmwq_timer_delete, void *: cmwq_posix_timer_delete)(timer))
 #endif
 
 /*

@@ -146,6 +146,8 @@ struct workqueue_attrs {
 	unsigned char cmwq_policy;
 	unsigned char cmwq_rt_priority;
 };
+/* Not with -fshort-enums. */
+CMWQ_ASSERT(sizeof(enum wq_affn_scope) == 4);
 /* The library asserts the same. */
 CMWQ_ASSERT(sizeof(struct workqueue_attrs) == 40);
 CMWQ_ASSERT(sizeof(struct CMWQ_CPUMASK) == 1024);
@@ -268,9 +270,14 @@ static inline struct rcu_work *to_rcu_work(struct work_struct *work)
 	return (struct rcu_work *)(void *)work;
 }
 
+/* As with container_of, in C another pointer than one to such a member does not compile. */
+#ifdef CMWQ_IS_TO_MEMBER
+#define from_work(var, callback_work, work_fieldname) container_of(callback_work, __typeof__(*(var)), work_fieldname)
+#else
 #define from_work(var, callback_work, work_fieldname)                     \
 	((__typeof__(var))(void *)((char *)(void *)(callback_work) -      \
 				   offsetof(__typeof__(*(var)), work_fieldname)))
+#endif
 
 /* Whether it is queued, or its timer is armed, and its function was not entered yet. In a forked child also by the parent. */
 static inline bool cmwq_work_pending(const struct work_struct *work)
@@ -509,10 +516,10 @@ void delayed_work_timer_fn(struct CMWQ_TIMER *timer);
 int schedule_on_each_cpu(work_func_t func);
 int execute_in_process_context(work_func_t func, struct execute_work *ew);
 long work_on_cpu(int cpu, long (*func)(void *), void *arg);
-#define work_on_cpu_key(cpu, func, arg, key) work_on_cpu(cpu, func, arg)
+#define work_on_cpu_key(cpu, func, arg, key) ((void)(key), work_on_cpu(cpu, func, arg))
 /* -ENODEV, and nothing is called, if the process may not use the CPU now. */
 long work_on_cpu_safe(int cpu, long (*func)(void *), void *arg);
-#define work_on_cpu_safe_key(cpu, func, arg, key) work_on_cpu_safe(cpu, func, arg)
+#define work_on_cpu_safe_key(cpu, func, arg, key) ((void)(key), work_on_cpu_safe(cpu, func, arg))
 
 /* ---- flushing, cancelling, disabling; an item that would wait for itself does not, and that is said */
 
@@ -541,20 +548,20 @@ void __warn_flushing_systemwide_wq(void)
 #define CMWQ_IS_KNOWN(wq, system) (__builtin_constant_p((wq) == (system)) && (wq) == (system))
 
 /* As there, system_wq and system_unbound_wq are not told apart from a program's own. */
-#define flush_workqueue(wq)                                                        \
-	__extension__({                                                            \
-		struct workqueue_struct *_wq = (wq);                               \
-                                                                                   \
-		if (CMWQ_IS_KNOWN(_wq, system_percpu_wq) ||                        \
-		    CMWQ_IS_KNOWN(_wq, system_highpri_wq) ||                       \
-		    CMWQ_IS_KNOWN(_wq, system_long_wq) ||                          \
-		    CMWQ_IS_KNOWN(_wq, system_dfl_long_wq) ||                      \
-		    CMWQ_IS_KNOWN(_wq, system_dfl_wq) ||                           \
-		    CMWQ_IS_KNOWN(_wq, system_freezable_wq) ||                     \
-		    CMWQ_IS_KNOWN(_wq, system_power_efficient_wq) ||               \
-		    CMWQ_IS_KNOWN(_wq, system_freezable_power_efficient_wq))       \
-			__warn_flushing_systemwide_wq();                           \
-		__flush_workqueue(_wq);                                            \
+#define flush_workqueue(wq)                                                           \
+	__extension__({                                                               \
+		struct workqueue_struct *cmwq_flushed = (wq);                         \
+                                                                                      \
+		if (CMWQ_IS_KNOWN(cmwq_flushed, system_percpu_wq) ||                  \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_highpri_wq) ||                 \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_long_wq) ||                    \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_dfl_long_wq) ||                \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_dfl_wq) ||                     \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_freezable_wq) ||               \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_power_efficient_wq) ||         \
+		    CMWQ_IS_KNOWN(cmwq_flushed, system_freezable_power_efficient_wq)) \
+			__warn_flushing_systemwide_wq();                              \
+		__flush_workqueue(cmwq_flushed);                                      \
 	})
 
 #define flush_scheduled_work()                         \

@@ -85,6 +85,10 @@ fn check(name: &str, text: &str, flags: &[&str]) {
         for optimised in ["-O0", "-O2"] {
             let Some(mut cc) = compiler(program) else { continue };
             compile(&mut cc, &[standard, optimised, "-x", language], flags);
+            // GNU C89 has what is in C99 without being asked, and warns of it then.
+            if standard != "-std=gnu89" {
+                cc.arg("-Wpedantic");
+            }
             succeed(cc.arg(&source).arg("-o").arg(dir.join("object")));
         }
     }
@@ -163,6 +167,75 @@ fn container_of_is_for_pointers_to_the_member() {
         };
         assert!(!is_taken && said.contains("IS_TO_MEMBER"), "{pointer}: {said}");
     }
+}
+
+/// The same of `from_work`, which has another one for what `to_delayed_work` leads to.
+#[test]
+fn from_work_is_for_pointers_to_the_member() {
+    let holder = |pointer: &str, member: &str| {
+        format!(
+            "#include <linux/workqueue.h>\nstruct whole {{ int number; struct work_struct work; \
+             struct delayed_work dwork; }};\nint f({pointer});\nint f({pointer})\n\
+             {{ struct whole *whole = from_work(whole, at, {member}); return whole->number; }}\n"
+        )
+    };
+    for (index, (pointer, member)) in [
+        ("struct work_struct *at", "work"),
+        ("void *at", "work"),
+        ("struct work_struct *at", "dwork.work"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        check(&format!("from_work_{index}"), &holder(pointer, member), &[]);
+    }
+    for (pointer, member) in [("struct work_struct *at", "dwork"), ("int *at", "work")] {
+        let Some((is_taken, said)) = said_of("from_work_other", &holder(pointer, member), &[])
+        else {
+            return;
+        };
+        assert!(!is_taken && said.contains("IS_TO_MEMBER"), "{pointer} {member}: {said}");
+    }
+}
+
+/// POSIX's timers are pointers to void. Of one that leads to a timer of the kernel's nobody would
+/// hear that it stays armed.
+#[test]
+fn deleting_a_timer_by_a_pointer_to_void_is_warned_of() {
+    let text = |pointer: &str, call: &str| {
+        format!(
+            "#include <linux/timer.h>\nint f({pointer});\nint f({pointer}) {{ return {call}; }}\n"
+        )
+    };
+    for optimised in ["-O0", "-O2"] {
+        let said = said_of("timer_void", &text("void *at", "timer_delete(at)"), &[optimised]);
+        let Some((is_taken, said)) = said else { return };
+        assert!(!is_taken && said.contains("is POSIX's: cast it"), "{optimised}: {said}");
+    }
+    let other = text("struct other *at", "timer_delete(at)");
+    let (is_taken, said) =
+        said_of("timer_other", &format!("struct other;\n{other}"), &[]).expect("as before");
+    assert!(!is_taken, "another pointer is POSIX's: {said}");
+    for (pointer, call) in
+        [("struct timer_list *at", "timer_delete(at)"), ("timer_t at", "(timer_delete)(at)")]
+    {
+        let (is_taken, said) =
+            said_of("timer_known", &text(pointer, call), &[]).expect("as before");
+        assert!(is_taken, "{pointer}: {said}");
+    }
+}
+
+/// A program's own names do not meet those inside of a macro.
+#[test]
+fn macros_have_names_of_their_own() {
+    let text = "#include <linux/workqueue.h>\nstatic struct lock_class_key key;\n\
+                static long call(void *arg) { (void)arg; return 0; }\n\
+                static void tick(struct timer_list *timer) { (void)timer; }\n\
+                static struct { struct timer_list timer; } own = { __TIMER_INITIALIZER(tick, 0) };\n\
+                long f(struct workqueue_struct *_wq);\n\
+                long f(struct workqueue_struct *_wq) { flush_workqueue(_wq); \
+                return work_on_cpu_key(0, call, &own, &key) + (long)jiffies_64; }\n";
+    check("macros_names", text, &["-Wshadow"]);
 }
 
 /// The compiler says it where a queue of everybody's is flushed, for the same ones as the kernel's.
@@ -319,7 +392,7 @@ fn own_headers_mix_with_ours() {
 fn what_the_c_library_has_of_the_names() {
     const USE: &str = "static _Atomic int number;\nint f(timer_t t, struct timer_list *l);\n\
                        int f(timer_t t, struct timer_list *l)\n\
-                       { return atomic_fetch_add(&number, 1) + timer_delete(t) + \
+                       { return atomic_fetch_add(&number, 1) + (timer_delete)(t) + \
                        timer_delete(l); }\n";
     const OURS: &str = "#include <cmwq.h>\n";
     const THEIRS: &str = "#include <stdatomic.h>\n#include <time.h>\n#include <sys/param.h>\n\
