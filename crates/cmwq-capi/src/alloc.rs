@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use cmwq::raw;
+use cmwq::raw::{self, Borrowed};
 use cmwq::{Builder, ErrorKind, Workqueue};
 
 use crate::fork::Lock;
@@ -33,13 +33,42 @@ type Set = fn(Builder) -> Builder;
 /// LIMIT: so many destroyed queues are remembered, a few hundred bytes each, so that queueing on
 /// one is refused and said instead of being undefined.
 const REMEMBERED: usize = 64;
-pub(crate) static DESTROYED: Lock<Destroyed> = Lock::new(VecDeque::new());
-pub(crate) type Destroyed = VecDeque<Remains>;
+pub(crate) static DESTROYED: Lock<Destroyed> =
+    Lock::new(Destroyed { ending: Vec::new(), remembered: VecDeque::new() });
 
-/// What is left of a queue, at the address by which C knows it: no other queue has that meanwhile.
-pub(crate) struct Remains {
+/// Queues that C must not destroy again, by the addresses by which it knows them: no other queue
+/// has one meanwhile.
+pub(crate) struct Destroyed {
+    /// Those that threads are about to take down, which may take as long as their items do.
+    ending: Vec<usize>,
+    remembered: VecDeque<Remains>,
+}
+
+/// What is left of a queue.
+struct Remains {
     address: usize,
     wq: Workqueue,
+}
+
+impl Destroyed {
+    /// The queue, if it was destroyed before, or is just being.
+    fn find(&self, address: usize) -> Option<Workqueue> {
+        if self.ending.contains(&address) {
+            let raw = NonNull::new(ptr::with_exposed_provenance_mut(address))?;
+            // SAFETY: who ends it has its handle, and gives it up under the lock that we hold.
+            let wq = unsafe { Borrowed::new(raw) };
+            return Some((*wq).clone());
+        }
+        let found = self.remembered.iter().find(|remains| remains.address == address);
+        found.map(|remains| remains.wq.clone())
+    }
+
+    /// A queue that was taken down; what is forgotten for it.
+    fn remember(&mut self, remains: Remains) -> Option<Remains> {
+        self.ending.retain(|&ending| ending != remains.address);
+        self.remembered.push_back(remains);
+        if self.remembered.len() > REMEMBERED { self.remembered.pop_front() } else { None }
+    }
 }
 
 /// Says once of each queue, by its name, what is wrong with its flags. KERNEL: `WARN_ONCE`.
@@ -114,10 +143,15 @@ pub(crate) fn make(
     }
 }
 
-/// The queue at this address, if it was destroyed before and is remembered.
-fn destroyed(address: usize) -> Option<Workqueue> {
-    let destroyed = DESTROYED.lock()?;
-    destroyed.iter().find(|remains| remains.address == address).map(|remains| remains.wq.clone())
+/// Notes that a queue is about to be taken down; or the queue, if somebody has noted that before.
+fn begin_end(wq: *mut workqueue_struct) -> Option<Workqueue> {
+    let address = wq.expose_provenance();
+    let mut destroyed = DESTROYED.lock()?;
+    let before = destroyed.find(address);
+    if before.is_none() {
+        destroyed.ending.push(address);
+    }
+    before
 }
 
 /// Has `destroy` take a queue down for the function `here`, and remembers what it leaves.
@@ -133,18 +167,17 @@ pub(crate) unsafe fn end(
         return raw::say("a system workqueue is destroyed: it stays".to_owned());
     }
     let Some(raw) = NonNull::new(wq) else { return face::say_null(here, "workqueue") };
-    let address = wq.addr();
-    if let Some(wq) = destroyed(address) {
+    if let Some(wq) = begin_end(wq) {
         // Done, it would take back a handle that is somebody else's, and show much later. A child
         // that has no queue in the place of its parent's makes none to be told its name.
         let name = if raw::is_ready(&wq) { wq.name() } else { "?" };
         return raw::say(format!("workqueue '{name}' is destroyed twice: nothing is done"));
     }
+    let address = wq.addr();
     let wq = destroy(raw.cast());
     // One that a handler of a fork destroys stays.
     let Some(mut destroyed) = DESTROYED.lock() else { return mem::forget(wq) };
-    destroyed.push_back(Remains { address, wq });
-    let oldest = if destroyed.len() > REMEMBERED { destroyed.pop_front() } else { None };
+    let oldest = destroyed.remember(Remains { address, wq });
     drop(destroyed);
     drop(oldest);
 }

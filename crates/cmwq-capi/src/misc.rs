@@ -5,62 +5,55 @@ use std::ptr::{self, NonNull};
 
 use cmwq::raw::{self, WorkFn, WorkItem, system};
 
-use crate::face;
 use crate::item::{ExecuteWork, pointer, work};
 use crate::queueing::c_functions;
+use crate::{debug, face};
 
-/// The item that the calling worker runs, or null.
-#[unsafe(no_mangle)]
-pub extern "C" fn current_work() -> *mut WorkItem {
-    raw::current_work().map_or(ptr::null_mut(), NonNull::as_ptr)
-}
+c_functions! {
+    /// The item that the calling worker runs, or null.
+    fn current_work() -> *mut WorkItem {
+        raw::current_work().map_or(ptr::null_mut(), NonNull::as_ptr)
+    }
 
-/// The function of the item that the calling thread runs, or null.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_current_func() -> *const c_void {
-    ptr::with_exposed_provenance(raw::current_func())
-}
+    /// The function of the item that the calling thread runs, or null.
+    fn cmwq_current_func() -> *const c_void {
+        ptr::with_exposed_provenance(raw::current_func())
+    }
 
-/// Whether the caller is a rescuer.
-#[unsafe(no_mangle)]
-pub extern "C" fn current_is_workqueue_rescuer() -> bool {
-    cmwq::current_is_rescuer()
-}
+    /// Whether the caller is a rescuer.
+    fn current_is_workqueue_rescuer() -> bool {
+        cmwq::current_is_rescuer()
+    }
 
-/// Whether the caller runs an item of a `WQ_MEM_RECLAIM` queue.
-#[unsafe(no_mangle)]
-pub extern "C" fn current_is_workqueue_mem_reclaim() -> bool {
-    cmwq::current_is_mem_reclaim()
-}
+    /// Whether the caller runs an item of a `WQ_MEM_RECLAIM` queue.
+    fn current_is_workqueue_mem_reclaim() -> bool {
+        cmwq::current_is_mem_reclaim()
+    }
 
-/// Freezable queues start nothing more.
-#[unsafe(no_mangle)]
-pub extern "C" fn freeze_workqueues_begin() {
-    cmwq::freeze();
-}
+    /// Freezable queues start nothing more.
+    fn freeze_workqueues_begin() {
+        cmwq::freeze();
+    }
 
-/// Whether an item of a freezable queue is still active.
-#[unsafe(no_mangle)]
-pub extern "C" fn freeze_workqueues_busy() -> bool {
-    cmwq::freeze_busy()
-}
+    /// Whether an item of a freezable queue is still active.
+    fn freeze_workqueues_busy() -> bool {
+        cmwq::freeze_busy()
+    }
 
-/// Freezable queues go on.
-#[unsafe(no_mangle)]
-pub extern "C" fn thaw_workqueues() {
-    cmwq::thaw();
-}
+    /// Freezable queues go on.
+    fn thaw_workqueues() {
+        cmwq::thaw();
+    }
 
-/// The calling worker is about to block; `cmwq_blocking_end` follows, by the same thread.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_blocking_begin() {
-    raw::begin_blocking();
-}
+    /// The calling worker is about to block; `cmwq_blocking_end` follows, by the same thread.
+    fn cmwq_blocking_begin() {
+        raw::begin_blocking();
+    }
 
-/// The second half of `cmwq_blocking_begin`.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_blocking_end() {
-    raw::end_blocking();
+    /// The second half of `cmwq_blocking_begin`.
+    fn cmwq_blocking_end() {
+        raw::end_blocking();
+    }
 }
 
 /// The function given to `work_on_cpu`.
@@ -180,6 +173,7 @@ c_functions! {
             Ok(wq) => wq,
             Err(error) => return face::refuse(HERE, &error),
         };
+        debug::init(item.as_ptr(), false);
         // SAFETY: passed on to the caller; nobody else has the item.
         unsafe {
             item.write(WorkItem::new(func));

@@ -363,7 +363,7 @@ alloc_ordered_workqueue_lockdep_map(const char *fmt, unsigned int flags,
 /*
  * Waits for all items, also for those somebody still flushes, where the kernel would leak the queue. Armed timers are not
  * waited for: cancel them before; one that expires later finds its item refused, and that is said. So is queueing on one of
- * the 64 queues that were destroyed last, and destroying it again, which does nothing.
+ * the 64 queues that were destroyed last, and destroying it again, while it is being destroyed as well, which does nothing.
  */
 void destroy_workqueue(struct workqueue_struct *wq);
 

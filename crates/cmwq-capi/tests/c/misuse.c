@@ -16,6 +16,8 @@ void wait_at_gate(struct work_struct *work);
 void flush_itself(struct work_struct *work);
 void free_itself(struct work_struct *work);
 void wait_for_itself(void *arg);
+void destroy_behind_gate(struct work_struct *work);
+void execute_later(struct work_struct *work);
 
 void count_run(struct work_struct *work)
 {
@@ -141,6 +143,91 @@ static void twice(void)
 		CHECK(other && cmwq_queue(other, free, malloc(1)) == 0);
 		cmwq_destroy(other);
 	}
+}
+
+static struct workqueue_struct *ending;
+
+static void *destroy_ending(void *arg)
+{
+	destroy_workqueue(ending);
+	return arg;
+}
+
+void destroy_behind_gate(struct work_struct *work)
+{
+	wait_at_gate(work);
+	destroy_workqueue(ending);
+}
+
+/* While a queue is being destroyed: from outside, and by an item that is waited for. */
+static void twice_at_once(void)
+{
+	struct workqueue_struct *other;
+	struct work_struct work, late;
+	pthread_t thread;
+	int before;
+
+	alarm(60);
+	ending = alloc_workqueue("gone", WQ_UNBOUND, 0);
+	INIT_WORK(&work, destroy_behind_gate);
+	INIT_WORK(&late, count_run);
+	CHECK(ending && queue_work(ending, &work));
+	gate_wait(&inside);
+	CHECK(pthread_create(&thread, NULL, destroy_ending, NULL) == 0);
+	/* Until it takes nothing from outside. */
+	do {
+		before = load(&runs);
+		CHECK(queue_work(ending, &late));
+		flush_work(&late);
+	} while (load(&runs) != before);
+	destroy_workqueue(ending);
+	cmwq_destroy(ending);
+	gate_open(&gate);
+	CHECK(pthread_join(thread, NULL) == 0);
+	for (int i = 0; i < 100; i++) {
+		other = cmwq_create("other");
+		CHECK(other && cmwq_queue(other, free, malloc(1)) == 0);
+		cmwq_destroy(other);
+	}
+}
+
+static struct execute_work executed;
+
+void execute_later(struct work_struct *work)
+{
+	(void)work;
+	CHECK(execute_in_process_context(count_run, &executed) == 1);
+}
+
+static void execute_from_bh(void)
+{
+	struct work_struct work;
+
+	INIT_WORK(&work, execute_later);
+	CHECK(queue_work(system_bh_wq, &work));
+	flush_work(&work);
+	flush_work(&executed.work);
+}
+
+/* It makes an item, which is one like any other then. */
+static void execute(void)
+{
+	execute_from_bh();
+	CHECK(load(&runs) == 1);
+	CHECK(schedule_work(&executed.work));
+	flush_work(&executed.work);
+	CHECK(load(&runs) == 2);
+}
+
+static void execute_again(void)
+{
+	INIT_WORK(&executed.work, count_run);
+	block();
+	CHECK(queue_work(wq, &executed.work));
+	execute_from_bh();
+	CHECK(load(&runs) == 1);
+	unblock();
+	CHECK(load(&runs) == 1);
 }
 
 struct own_job {
@@ -308,6 +395,7 @@ int main(int argc, char **argv)
 		{ "zeroed", zeroed }, { "linked", linked },   { "itself", itself },   { "destroyed", destroyed },
 		{ "again", again },   { "freed", freed },     { "unknown", unknown }, { "on_stack", on_stack },
 		{ "twice", twice },   { "job", job },         { "disabled", disabled },
+		{ "execute", execute },   { "execute_again", execute_again }, { "twice_at_once", twice_at_once },
 	};
 
 	CHECK(argc == 2);

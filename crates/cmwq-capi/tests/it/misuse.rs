@@ -75,6 +75,22 @@ fn destroying_a_queue_twice() {
 }
 
 #[test]
+fn destroying_a_queue_that_is_being_destroyed() {
+    let refused = "workqueue 'gone' is being drained, destroyed or shut down and takes only what \
+                   its own items queue: count_run was not queued, and will not be said again";
+    let twice = "workqueue 'gone' is destroyed twice: nothing is done";
+    check("twice_at_once", "", &[refused, twice, twice, twice]);
+}
+
+#[test]
+fn what_is_executed_later_is_an_item() {
+    check("execute", "objects", &[]);
+    let line = "work item 0xN (count_run): it is initialised again while it is queued on \
+                workqueue 'line'; it is cancelled first";
+    check("execute_again", "objects", &[line]);
+}
+
+#[test]
 fn a_job_that_waits_for_itself() {
     let line = |function| {
         format!(
