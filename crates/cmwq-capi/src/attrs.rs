@@ -1,10 +1,9 @@
 //! `struct workqueue_attrs`: where and how the workers of a queue run.
 
-use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::mem::offset_of;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cmwq::raw;
 use cmwq::{AffinityScope, Attrs, CpuSet, Error, ErrorKind, Sched};
@@ -51,20 +50,22 @@ const _: () = {
     assert!(offset_of!(workqueue_attrs, cmwq_rt_priority) == 34);
 };
 
-/// Fresh attributes: nice 0, all CPUs, the default scope, not strict.
-#[unsafe(no_mangle)]
-pub extern "C" fn alloc_workqueue_attrs() -> *mut workqueue_attrs {
-    let mask = || Box::into_raw(Box::new(CpuMask { bits: [!0; WORDS] }));
-    Box::into_raw(Box::new(workqueue_attrs {
-        nice: 0,
-        cpumask: mask(),
-        __pod_cpumask: mask(),
-        affn_strict: false,
-        affn_scope: 0,
-        ordered: false,
-        cmwq_policy: 0,
-        cmwq_rt_priority: 0,
-    }))
+c_functions! {
+    /// Fresh attributes: nice 0, all CPUs, the default scope, not strict.
+    fn alloc_workqueue_attrs() -> *mut workqueue_attrs {
+        let usable = raw::usable_cpus();
+        let mask = || Box::into_raw(Box::new(CpuMask::of(usable.iter().copied())));
+        Box::into_raw(Box::new(workqueue_attrs {
+            nice: 0,
+            cpumask: mask(),
+            __pod_cpumask: mask(),
+            affn_strict: false,
+            affn_scope: 0,
+            ordered: false,
+            cmwq_policy: 0,
+            cmwq_rt_priority: 0,
+        }))
+    }
 }
 
 impl workqueue_attrs {
@@ -87,14 +88,23 @@ impl workqueue_attrs {
         };
         let attrs = Attrs::new().nice(self.nice).sched(sched);
         let attrs = attrs.affinity_scope(scope).affinity_strict(self.affn_strict);
-        // An empty mask stands for all CPUs of unbound queues, too.
-        // KERNEL: `wqattrs_actualize_cpumask` — same.
-        let is_open = [!0, 0].iter().any(|all| mask.bits.iter().all(|word| word == all));
+        // All that there are now stand for those that come later, too. So does an empty mask.
+        // KERNEL: `wqattrs_actualize_cpumask`, of the empty one — same.
+        let is_open = mask.bits.iter().all(|&word| word == 0)
+            || raw::usable_cpus().into_iter().all(|cpu| cpu >= raw::CPU_UNBOUND || mask.has(cpu));
         Some(if is_open { attrs } else { attrs.cpumask(mask.to_set()) })
     }
 }
 
 impl CpuMask {
+    fn of(cpus: impl IntoIterator<Item = u32>) -> Self {
+        let mut bits = [0; WORDS];
+        for cpu in cpus.into_iter().map(|cpu| cpu as usize).filter(|&cpu| cpu < WORDS * BITS) {
+            bits[cpu / BITS] |= 1 << (cpu % BITS);
+        }
+        Self { bits }
+    }
+
     fn to_set(&self) -> CpuSet {
         (0..raw::CPU_UNBOUND).filter(|&cpu| self.has(cpu)).collect()
     }
@@ -135,28 +145,23 @@ fn confine(here: &str, is_wanted: impl Fn(u32) -> bool) -> c_int {
     }
 }
 
-std::thread_local! {
-    /// What the thread was told last.
-    static USABLE: UnsafeCell<CpuMask> = const { UnsafeCell::new(CpuMask { bits: [0; WORDS] }) };
-}
+/// The CPUs that the process could use when somebody asked last: at one place for ever, as the
+/// kernel's sets are, which programs keep the addresses of.
+static USABLE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-/// The CPUs that the process may use now, in memory of the calling thread's. Null in a thread that
-/// is ending.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_usable_cpus() -> *const CpuMask {
-    let write = |mask: &UnsafeCell<CpuMask>| {
-        let cpus = raw::usable_cpus();
-        let mask = mask.get();
-        // SAFETY: the thread's own, and nothing here calls what reads it.
-        unsafe {
-            (*mask).bits.fill(0);
-            for cpu in cpus.into_iter().map(|cpu| cpu as usize).filter(|cpu| *cpu < WORDS * BITS) {
-                (*mask).bits[cpu / BITS] |= 1 << (cpu % BITS);
+c_functions! {
+    /// The CPUs that the process may use now. Who has asked before finds them in the same place.
+    fn cmwq_usable_cpus() -> *const CpuMask {
+        let now = CpuMask::of(raw::usable_cpus());
+        for (word, bits) in USABLE.iter().zip(now.bits) {
+            // ORDERING: no pairing: each word is a set by itself, as in the kernel; where nothing
+            // has changed nothing is written, so that readers keep their caches.
+            if word.load(Ordering::Relaxed) != bits {
+                word.store(bits, Ordering::Relaxed);
             }
         }
-        mask.cast_const()
-    };
-    USABLE.try_with(write).unwrap_or(std::ptr::null())
+        USABLE.as_ptr().cast()
+    }
 }
 
 c_functions! {

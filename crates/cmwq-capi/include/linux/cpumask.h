@@ -37,8 +37,8 @@ typedef struct cpumask *cpumask_var_t;
 extern "C" {
 #endif
 /*
- * The CPUs that the process may use now, in memory of the calling thread's: what the same thread asked for before has
- * changed, too.
+ * The CPUs that the process may use now: always in the same place, which may be kept, and has what changes as soon as somebody
+ * asks again.
  */
 const struct cpumask *cmwq_usable_cpus(void);
 #ifdef __cplusplus

@@ -25,7 +25,7 @@ int main(void)
 
 	CHECK(unbound && percpu && ordered && attrs);
 	CHECK(attrs->nice == 0 && !attrs->affn_strict && attrs->affn_scope == WQ_AFFN_DFL && !attrs->ordered);
-	CHECK(cpumask_test_cpu(0, attrs->cpumask) && cpumask_test_cpu(8191, attrs->cpumask));
+	CHECK(cpumask_equal(attrs->cpumask, cpu_possible_mask));
 	CHECK(apply_workqueue_attrs(percpu, attrs) == -EINVAL);
 	CHECK(apply_workqueue_attrs(ordered, attrs) == 0);
 	CHECK(apply_workqueue_attrs(unbound, attrs) == 0);

@@ -200,6 +200,28 @@ static void jiffy(void)
 	CHECK(__round_jiffies_relative(10 * HZ, 1) <= 11UL * HZ);
 }
 
+static const struct cpumask *kept;
+
+static void *keep(void *arg)
+{
+	kept = cpu_possible_mask;
+	return arg;
+}
+
+/* The address of a set may be kept, by whomever it was asked for. */
+static void kept_sets(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	/* So much memory is given back with the thread. */
+	CHECK(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, 256 << 20) == 0);
+	CHECK(pthread_create(&thread, &attr, keep, NULL) == 0 && pthread_join(thread, NULL) == 0);
+	CHECK(pthread_attr_destroy(&attr) == 0);
+	CHECK(cpumask_weight(kept) == num_possible_cpus());
+	CHECK(kept == cpu_possible_mask && kept == cpu_online_mask);
+}
+
 /* What is only named. */
 static struct lock_class_key key;
 static struct lockdep_map map = STATIC_LOCKDEP_MAP_INIT("map", &key);
@@ -211,6 +233,7 @@ int main(void)
 	atomic64_numbers();
 	threads();
 	sets();
+	kept_sets();
 	jiffy();
 	lockdep_init_map(&map, "map", &key, 0);
 	CHECK(WORK_STRUCT_STATIC == 0 && WORK_STRUCT_STATIC_BIT == 63 && map.cmwq_unused == 0);
