@@ -23,7 +23,7 @@ it is built here or given, the command cmwq with its manual pages and completion
   --no-strip       leave symbols and debug information in
   --help           print this
 
-From the environment: CC, CFLAGS, LDFLAGS, STRIP, CARGO, CARGO_TARGET_DIR. What is built is built with the dependencies
+From the environment: CC, CFLAGS, LDFLAGS, STRIP, OBJCOPY, CARGO, CARGO_TARGET_DIR. What is built is built with the dependencies
 of Cargo.lock. Exit codes: 0 it is installed, 1 something failed, 2 wrong usage.
 END
 }
@@ -42,6 +42,7 @@ archive=
 command=
 with_command=yes
 strip=${STRIP:-strip}
+objcopy=${OBJCOPY:-objcopy}
 
 while [ $# -gt 0 ]; do
 	option=$1
@@ -126,13 +127,20 @@ mkdir -p "$include" "$lib/pkgconfig" "$doc"
 cp -R "$here/include/." "$include/"
 # Never into a file that may be in use: a program goes on with the one that it has.
 rm -f "$lib/libcmwq.a" "$lib/libcmwq.so.$version"
-cp "$archive" "$lib/libcmwq.a"
 # CC, CFLAGS and LDFLAGS are lists.
 # shellcheck disable=SC2086
 $compiler ${CFLAGS-} -shared -o "$lib/libcmwq.so.$version" \
-	-Wl,--whole-archive "$lib/libcmwq.a" -Wl,--no-whole-archive \
+	-Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
 	-Wl,--version-script="$here/libcmwq.map" -Wl,-soname,"$soname" \
 	-Wl,--gc-sections -Wl,-z,relro,-z,now ${LDFLAGS-} -lpthread -ldl -lm
+# A program that knows only <cmwq/simple.h> may have the kernel's names for its own: in the archive these give way to it.
+# Nothing in the library refers to them (queueing.rs).
+weak=$(sed -n '/^global:/,/^local:/s/^[[:space:]]\([a-z_]*\);$/\1/p' "$here/libcmwq.map" | sed -n '/^cmwq_/!s/^/--weaken-symbol=/p')
+# shellcheck disable=SC2086
+"$objcopy" $weak "$archive" "$lib/libcmwq.a" 2>/dev/null || {
+	echo "install.sh: no '$objcopy' that takes $archive: programs that link the archive must not have names of the kernel's" >&2
+	cp "$archive" "$lib/libcmwq.a"
+}
 "$strip" --strip-debug "$lib/libcmwq.a"
 "$strip" --strip-unneeded "$lib/libcmwq.so.$version"
 ln -sf "libcmwq.so.$version" "$lib/$soname"

@@ -16,6 +16,7 @@ use cmwq::raw::{self, WorkFn, WorkItem};
 
 use crate::face::{is_there, say_null};
 use crate::item::{func, has_foreign_entry, has_func, work};
+use crate::queueing::c_functions;
 
 /// Whether the function `here` was given an item that was initialised, as far as that shows: its
 /// function is there. If not, that is said.
@@ -118,38 +119,45 @@ pub(crate) unsafe fn begin_init<T>(
     func
 }
 
+#[inline]
+fn follow(item: *mut WorkItem, is_on_stack: bool, is_rcu: bool) {
+    if objects::are_followed() {
+        objects::init(item, is_on_stack, is_rcu);
+    }
+}
+
+fn leave_frame(item: usize) {
+    if objects::are_followed() {
+        objects::end(item, size_of::<WorkItem>(), "its stack frame is left");
+    }
+}
+
 /// An item is about to be initialised.
 #[inline]
 pub(crate) fn init(item: *mut WorkItem, is_rcu: bool) {
-    __init_work(item, if is_rcu { RCU } else { 0 });
+    follow(item, false, is_rcu);
 }
 
-/// KERNEL: `__init_work` — same: the memory is about to become an item.
-#[unsafe(no_mangle)]
-pub extern "C" fn __init_work(item: *mut WorkItem, onstack: c_int) {
-    if objects::are_followed() {
-        objects::init(item, onstack & ON_STACK != 0, onstack & RCU != 0);
+c_functions! {
+    /// KERNEL: `__init_work` — same: the memory is about to become an item.
+    fn __init_work(item: *mut WorkItem, onstack: c_int) {
+        follow(item, onstack & ON_STACK != 0, onstack & RCU != 0);
     }
-}
 
-/// KERNEL: `destroy_work_on_stack` — same: the frame that has the item is about to be left.
-#[unsafe(no_mangle)]
-pub extern "C" fn destroy_work_on_stack(item: *mut WorkItem) {
-    if objects::are_followed() {
-        objects::end(item.addr(), size_of::<WorkItem>(), "its stack frame is left");
+    /// KERNEL: `destroy_work_on_stack` — same: the frame that has the item is about to be left.
+    fn destroy_work_on_stack(item: *mut WorkItem) {
+        leave_frame(item.addr());
     }
-}
 
-/// KERNEL: `destroy_delayed_work_on_stack` — same.
-#[unsafe(no_mangle)]
-pub extern "C" fn destroy_delayed_work_on_stack(item: *mut raw::RawDelayed) {
-    destroy_work_on_stack(item.cast());
-}
+    /// KERNEL: `destroy_delayed_work_on_stack` — same.
+    fn destroy_delayed_work_on_stack(item: *mut raw::RawDelayed) {
+        leave_frame(item.addr());
+    }
 
-/// Memory is about to be freed. KERNEL: `debug_check_no_obj_freed` — same, as far as items go.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_debug_check_no_obj_freed(address: *const c_void, size: usize) {
-    if objects::are_followed() {
-        objects::end(address.addr(), size, "it is freed");
+    /// Memory is about to be freed. KERNEL: `debug_check_no_obj_freed` — same, as far as items go.
+    fn cmwq_debug_check_no_obj_freed(address: *const c_void, size: usize) {
+        if objects::are_followed() {
+            objects::end(address.addr(), size, "it is freed");
+        }
     }
 }

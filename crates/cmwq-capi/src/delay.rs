@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use cmwq::raw::{self, Delay, When};
 
+use crate::queueing::c_functions;
+
 /// What `HZ` is in a program that does not say.
 pub(crate) const HZ: c_uint = 250;
 const NS_PER_S: u128 = 1_000_000_000;
@@ -45,11 +47,12 @@ pub(crate) fn when(expires: c_ulong, hz: c_uint) -> When {
     When { after: u64::try_from(after).unwrap_or(u64::MAX), jiffies: expires }
 }
 
-/// The time in ticks of `hz` a second; `jiffies` in C.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_jiffies(hz: c_uint) -> c_ulong {
-    check_hz(hz);
-    jiffies(hz)
+c_functions! {
+    /// The time in ticks of `hz` a second; `jiffies` in C.
+    fn cmwq_jiffies(hz: c_uint) -> c_ulong {
+        check_hz(hz);
+        jiffies(hz)
+    }
 }
 
 /// Says it once if files of one program count jiffies differently: what one computes is wrong for

@@ -12,6 +12,9 @@ use crate::handle::{Queue, workqueue_struct};
 use crate::item::{delayed, pointer, work};
 use crate::system;
 
+/// Functions of the library's interface. Each is two: one of Rust's, which others here call, and
+/// the exported one, a [`Face`](crate::face::Face) around it. So nothing inside refers to an
+/// exported name, which a program may have given to a function of its own.
 macro_rules! c_functions {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block)*) => {
         $(
@@ -20,17 +23,26 @@ macro_rules! c_functions {
             /// # Safety
             /// Pointers must lead to queues that exist and to items that are initialised. An item
             /// stays where it is until its function is entered.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            pub(crate) unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
                 /// The function's name, for what it has to say.
                 #[allow(dead_code, reason = "some have nothing to say")]
                 const HERE: &str = stringify!($name);
-                let face = $crate::face::Face(HERE);
-                #[allow(clippy::redundant_closure_call, reason = "for its `return`")]
-                let answer = (move || $(-> $ret)? { $body })();
-                std::mem::forget(face);
-                answer
+                $body
             }
+
+            const _: () = {
+                use self::$name as inner;
+
+                #[unsafe(no_mangle)]
+                unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+                    let face = $crate::face::Face(stringify!($name));
+                    // SAFETY: passed on to the caller.
+                    let answer = unsafe { inner($($arg),*) };
+                    std::mem::forget(face);
+                    answer
+                }
+            };
         )*
     };
 }

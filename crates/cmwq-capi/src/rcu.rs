@@ -41,22 +41,21 @@ c_functions! {
     }
 }
 
-/// Begins a read-side section of the calling thread; `rcu_read_lock` in C.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_rcu_read_lock() {
-    raw::rcu_read_lock();
-}
+c_functions! {
+    /// Begins a read-side section of the calling thread; `rcu_read_lock` in C.
+    fn cmwq_rcu_read_lock() {
+        raw::rcu_read_lock();
+    }
 
-/// Ends the thread's innermost section.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_rcu_read_unlock() {
-    raw::rcu_read_unlock();
-}
+    /// Ends the thread's innermost section.
+    fn cmwq_rcu_read_unlock() {
+        raw::rcu_read_unlock();
+    }
 
-/// Waits for all sections that are open now.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_synchronize_rcu() {
-    raw::synchronize_rcu();
+    /// Waits for all sections that are open now.
+    fn cmwq_synchronize_rcu() {
+        raw::synchronize_rcu();
+    }
 }
 
 c_functions! {
@@ -78,10 +77,11 @@ c_functions! {
     }
 }
 
-/// Waits for all functions of `call_rcu`.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_rcu_barrier() {
-    raw::rcu_barrier();
+c_functions! {
+    /// Waits for all functions of `call_rcu`.
+    fn cmwq_rcu_barrier() {
+        raw::rcu_barrier();
+    }
 }
 
 /// Calls a function with the head when a grace period is over.

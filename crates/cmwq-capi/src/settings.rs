@@ -105,10 +105,11 @@ pub(crate) unsafe fn put(text: &str, buf: *mut c_char, size: usize) {
     }
 }
 
-/// Ends the library in this process: 0 or `-EBUSY`.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_shutdown(timeout_ms: c_uint) -> c_int {
-    let Err(error) = cmwq::shutdown(Duration::from_millis(timeout_ms.into())) else { return 0 };
-    raw::say(error.to_string());
-    -libc::EBUSY
+c_functions! {
+    /// Ends the library in this process: 0 or `-EBUSY`.
+    fn cmwq_shutdown(timeout_ms: c_uint) -> c_int {
+        let Err(error) = cmwq::shutdown(Duration::from_millis(timeout_ms.into())) else { return 0 };
+        raw::say(error.to_string());
+        -libc::EBUSY
+    }
 }

@@ -24,24 +24,23 @@ fn tid(task: Task) -> c_int {
     }
 }
 
-/// A thread, for the functions that ask about one: 0 stands for the calling one.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_task(tid: c_int) -> Task {
-    // SAFETY: always safe to call.
-    let tid = if tid > 0 { tid } else { unsafe { libc::gettid() } };
-    ptr::without_provenance_mut(tid.unsigned_abs() as usize)
-}
+c_functions! {
+    /// A thread, for the functions that ask about one: 0 stands for the calling one.
+    fn cmwq_task(tid: c_int) -> Task {
+        // SAFETY: always safe to call.
+        let tid = if tid > 0 { tid } else { unsafe { libc::gettid() } };
+        ptr::without_provenance_mut(tid.unsigned_abs() as usize)
+    }
 
-/// Writes what all queues and pools are doing to standard error.
-#[unsafe(no_mangle)]
-pub extern "C" fn show_all_workqueues() {
-    cmwq::show_all_workqueues();
-}
+    /// Writes what all queues and pools are doing to standard error.
+    fn show_all_workqueues() {
+        cmwq::show_all_workqueues();
+    }
 
-/// Writes what keeps `freeze_workqueues_busy` true to standard error.
-#[unsafe(no_mangle)]
-pub extern "C" fn show_freezable_workqueues() {
-    cmwq::show_freezable_workqueues();
+    /// Writes what keeps `freeze_workqueues_busy` true to standard error.
+    fn show_freezable_workqueues() {
+        cmwq::show_freezable_workqueues();
+    }
 }
 
 c_functions! {

@@ -101,7 +101,8 @@ pub(crate) fn is_system(wq: *const workqueue_struct) -> bool {
 
 /// `system_percpu_wq`, where `schedule_work` queues.
 pub(crate) fn percpu() -> *mut workqueue_struct {
-    system_percpu_wq.0.cast_mut().cast()
+    // Not by the exported name, which a program may have given to something else.
+    (&raw const PLACES[1]).cast_mut().cast()
 }
 
 /// A queue for which [`is_system`] is true. An error: no thread can be had for its first use.

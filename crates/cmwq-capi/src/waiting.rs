@@ -86,8 +86,9 @@ raw::busy(work(item))
     }
 }
 
-/// Says that a system-wide queue is flushed, which waits for whatever anybody queued there.
-#[unsafe(no_mangle)]
-pub extern "C" fn __warn_flushing_systemwide_wq() {
-    raw::say("a system-wide workqueue is flushed; use a queue of your own".to_owned());
+c_functions! {
+    /// Says that a system-wide queue is flushed, which waits for whatever anybody queued there.
+    fn __warn_flushing_systemwide_wq() {
+        raw::say("a system-wide workqueue is flushed; use a queue of your own".to_owned());
+    }
 }

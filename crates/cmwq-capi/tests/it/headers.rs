@@ -231,7 +231,7 @@ fn macros_have_names_of_their_own() {
     let text = "#include <linux/workqueue.h>\nstatic struct lock_class_key key;\n\
                 static long call(void *arg) { (void)arg; return 0; }\n\
                 static void tick(struct timer_list *timer) { (void)timer; }\n\
-                static struct { struct timer_list timer; } own = { __TIMER_INITIALIZER(tick, 0) };\n\
+                static struct { struct timer_list t; } own = { __TIMER_INITIALIZER(tick, 0) };\n\
                 long f(struct workqueue_struct *_wq);\n\
                 long f(struct workqueue_struct *_wq) { flush_workqueue(_wq); \
                 return work_on_cpu_key(0, call, &own, &key) + (long)jiffies_64; }\n";

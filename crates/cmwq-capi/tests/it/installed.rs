@@ -309,6 +309,48 @@ fn example_flush_and_drain() {
     );
 }
 
+/// A program that knows of `<cmwq/simple.h>` only may have the kernel's names for its own functions
+/// and variables: they are those of the program, and the library does without.
+#[test]
+fn a_program_may_have_the_kernels_names() {
+    let Some(destdir) = destdir() else { return };
+    let own: Vec<_> = listed().into_iter().filter(|name| !name.starts_with("cmwq_")).collect();
+    assert!(own.len() > 80, "{own:?}");
+    let mut text =
+        "#include <cmwq/simple.h>\n#include <linux/cpumask.h>\nstatic int runs, calls;\n\
+                    static void run(void *arg) { (void)arg; __atomic_add_fetch(&runs, 1, 5); }\n"
+            .to_owned();
+    for name in &own {
+        text += &if name.ends_with("_wq") && name.starts_with("system_") {
+            format!("int {name};\n")
+        } else {
+            format!("int {name}(void);\nint {name}(void) {{ return ++calls; }}\n")
+        };
+    }
+    text += "int main(void)\n{\n\
+             struct workqueue_struct *wq = cmwq_create(\"own\");\n\
+             if (!wq || cmwq_queue(wq, run, 0) != 0 || cmwq_queue(0, run, 0) != 0)\n\
+             return 2;\n\
+             cmwq_flush(wq);\ncmwq_destroy(wq);\n\
+             if (cmwq_shutdown(60000) != 0)\nreturn 3;\n\
+             return runs == 2 && calls == 0 && queue_work() == 1 && system_wq == 0 ? 0 : 4;\n}\n";
+    text = text.replace("int main", "int cmwq_shutdown(unsigned int timeout_ms);\nint main");
+    let source = scratch("own_names_source").join("own_names.c");
+    std::fs::write(&source, text).expect("a source");
+    let mut ways = vec![Linking::Shared];
+    if Command::new("objcopy").arg("--version").output().is_ok() {
+        ways.push(Linking::Archive);
+        ways.extend(has_static_libc().then_some(Linking::Static));
+    }
+    for linking in ways {
+        let Some(program) = link(destdir, &source, linking) else { return };
+        let lib = installed(destdir, "lib");
+        let output = run(Command::new(program).env("LD_LIBRARY_PATH", lib));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{linking:?}: {}\n{said}", output.status);
+    }
+}
+
 /// Cycles of a kind in the load generator's report.
 fn cycles(report: &str, kind: &str) -> u64 {
     let line = report.lines().find(|line| line.starts_with(kind));

@@ -183,6 +183,48 @@ fn a_thread_that_is_cancelled_inside_of_a_call_ends_the_process_with_a_word() {
     assert_eq!(said.lines().last(), Some(line), "{said}");
 }
 
+/// Each call returns, or ends the process with its line. None is left in the middle.
+#[test]
+fn no_call_loses_a_thread_that_is_cancelled_in_it() {
+    let Some(program) = program("cancelled", &source("cancelled.c"), &[]) else { return };
+    let output = run(Command::new(&program).env_remove("CMWQ_QUIET"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let ended = String::from_utf8_lossy(&output.stdout);
+    let ended: Vec<_> = ended.lines().collect();
+    for call in ["cmwq_rcu_read_unlock()", "__warn_flushing_systemwide_wq()", "unlock_for_others()"]
+    {
+        assert!(ended.contains(&&*format!("ended: {call}")), "{call}: {ended:?}");
+    }
+    let lines = said.lines().filter(|line| line.ends_with("was cancelled; the process ends"));
+    assert_eq!(lines.count(), ended.len(), "{ended:?}\n{said}");
+}
+
+/// What is exported is so by the two macros, the one of functions and the one of system queues.
+#[test]
+fn every_exported_function_has_a_face() {
+    let by_itself =
+        |text: &str| text.matches("no_mangle").count() + text.matches("export_name").count();
+    let mut found = BTreeMap::new();
+    let mut folders = vec![crate_dir().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let count = by_itself(&std::fs::read_to_string(&path).expect("a source"));
+            if count > 0 {
+                let name = path.file_name().expect("it has one").to_string_lossy().into_owned();
+                found.insert(name, count);
+            }
+        }
+    }
+    let expected = ["queueing.rs", "system.rs"].map(|name| (name.to_owned(), 1));
+    assert_eq!(found, BTreeMap::from(expected));
+}
+
 #[test]
 fn an_exception_that_leaves_a_function_ends_the_process_with_a_word() {
     check_escape("c++", "throw");
