@@ -120,8 +120,9 @@ static inline void add_timer(struct timer_list *timer)
 /* ---- disarming: whether it was armed */
 
 /*
- * POSIX has a function of this name for its timers, which is meant where it is given one of those. They are pointers to void, so
- * it is meant where it is given such a pointer, too: of that the compiler warns. (timer_delete)(timer) is POSIX's without a word.
+ * POSIX has a function of this name for its timers: (timer_delete)(timer). They are pointers to void, and so may be what leads to
+ * a timer of these, which would stay armed: such a pointer is an error in C, not a warning, since those of macros in a folder
+ * of system headers are not shown.
  */
 #ifdef __cplusplus
 extern "C++" {
@@ -133,7 +134,7 @@ static inline bool timer_delete(struct timer_list *timer)
 #else
 #include <time.h>
 int cmwq_posix_timer_delete(void *timer) __asm__("timer_delete")
-	__attribute__((warning("timer_delete() of a pointer to void is POSIX's: cast it to struct timer_list *, or write (timer_delete)(timer)")));
+	__attribute__((error("timer_delete() of a pointer to void: cast it to struct timer_list *, or write (timer_delete)(timer) for POSIX's")));
 #define timer_delete(timer) \
 	(_Generic((timer), struct timer_list *: cmwq_timer_delete, void *: cmwq_posix_timer_delete)(timer))
 #endif
