@@ -2,7 +2,7 @@
 //!
 //! One function per C symbol, without logic of its own: pointers and numbers become the library's
 //! types, and what it answers becomes numbers. What users read is `include/linux/workqueue.h`;
-//! `symbols.txt` lists what is exported.
+//! `libcmwq.map` lists what is exported.
 //!
 //! Nothing unwinds into C, and what cannot be done is answered: [`face`].
 #![expect(unreachable_pub, reason = "what is public is public as a symbol")]

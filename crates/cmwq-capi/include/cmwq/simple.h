@@ -25,8 +25,8 @@ typedef void (*cmwq_func_t)(void *arg);
 
 /*
  * A queue whose items run at once, as many as there are CPUs; another starts as soon as one blocks. Of the name 31 bytes are
- * kept. Null if it cannot be made; the reason is logged on standard error and in errno: EINVAL, ENOMEM (no thread is available)
- * or ESHUTDOWN.
+ * kept; an empty one becomes "unnamed". Null if it cannot be made; the reason is logged on standard error and in errno: EINVAL,
+ * ENOMEM (no thread is available) or ESHUTDOWN.
  */
 struct workqueue_struct *cmwq_create(const char *name);
 

@@ -195,8 +195,14 @@ static void limited(void)
 /* There is no other room for a number. */
 static void check_errno(void)
 {
+	struct workqueue_struct *unnamed;
+
 	errno = 0;
 	CHECK(!cmwq_create(NULL) && errno == EINVAL);
+	/* As in the kernel a name may be empty. */
+	unnamed = cmwq_create("");
+	CHECK(unnamed);
+	cmwq_destroy(unnamed);
 	errno = 0;
 	CHECK(!cmwq_start(wq, NULL, NULL) && errno == EINVAL);
 	errno = 0;
