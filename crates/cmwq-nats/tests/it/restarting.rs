@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq_nats::{Broker, ErrorKind};
 
-use crate::support::{Server, broker_or_skip, eventually, noting, runs, text};
+use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs, text};
 
 /// Killed and started in the middle of queueing and of running: all that was accepted is run.
 #[test]
@@ -132,4 +132,20 @@ fn impatient(server: &Server) -> Broker {
 fn without_connection(server: &mut Server, broker: &Broker) {
     server.kill();
     eventually("the connection ends", || format!("{broker:?}").contains("Disconnected"));
+}
+
+/// Its host has lost power, or a firewall has forgotten the connection: nothing comes of it any
+/// more, and no word of its end. That is noticed while calls still have patience.
+#[test]
+fn a_broker_that_falls_silent_is_missed() {
+    let server = broker_or_skip!();
+    let broker = Broker::connect(&server.address()).unwrap();
+    let queue = queue(&broker, "silent");
+    server.stand_still(true);
+    let begun = Instant::now();
+    eventually("it is missed", || !format!("{broker:?}").contains("state: Connected"));
+    let missed = begun.elapsed();
+    server.stand_still(false);
+    assert!(missed < Duration::from_secs(30), "{missed:?}");
+    let _ = queue.queue("f", "").unwrap();
 }

@@ -101,11 +101,23 @@ impl Server {
         }
     }
 
+    /// Makes it stand still, or go on: its system answers for it that what comes has come.
+    pub(crate) fn stand_still(&self, stands: bool) {
+        self.signal(if stands { "-STOP" } else { "-CONT" });
+    }
+
+    fn signal(&self, signal: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        let told = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(told.success());
+    }
+
     /// Lets it end by itself: then it also has what it has not said it has.
     pub(crate) fn stop(&mut self) {
+        if self.child.is_some() {
+            self.signal("-TERM");
+        }
         if let Some(mut child) = self.child.take() {
-            let told = Command::new("kill").arg(child.id().to_string()).status().unwrap();
-            assert!(told.success());
             child.wait().unwrap();
         }
     }
