@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// when the third look has no answer. Less than the patience, and than how long until the broker
 /// takes machines for dead.
 const PINGS: Duration = Duration::from_secs(5);
+/// How often one looks whether there is a connection again: at first, and at least.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 /// How long the last handle waits for what was sent to leave the process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -43,7 +45,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// fail with [`Local`](ErrorKind::Local), and to drop that waits for nothing.
 ///
 /// Calls block, and may be made from items of workqueues and from any other thread, those of async
-/// runtimes included; there, they block the runtime's thread.
+/// runtimes included; there, they block the runtime's thread. From a callback of the NATS client,
+/// which is on the connection's own thread, they fail with
+/// [`InvalidInput`](ErrorKind::InvalidInput).
 #[derive(Clone)]
 pub struct Broker {
     pub(crate) inner: Arc<Inner>,
@@ -124,12 +128,17 @@ impl Broker {
     }
 
     /// Runs a future on the connection's thread and blocks the caller until it is done. Fails in a
-    /// forked child only.
+    /// forked child, and on that thread.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Error> {
         self.inner.check_process()?;
+        if self.inner.is_on_thread() {
+            let text = "a callback of the NATS client runs on the connection's thread, which a \
+                        call would wait for: make the call on another thread";
+            return Err(Error::invalid(text));
+        }
         let (sender, receiver) = mpsc::sync_channel(1);
         self.inner.handle.spawn(async move {
             let _ = sender.send(future.await);
@@ -151,6 +160,12 @@ impl Drop for Broker {
 }
 
 impl Inner {
+    /// Whether the caller is the connection's thread, which a callback of the client is on.
+    fn is_on_thread(&self) -> bool {
+        let own = self.thread.as_ref().map(|thread| thread.thread().id());
+        own == Some(thread::current().id())
+    }
+
     /// Fails in a forked child.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.process == process::id() {
@@ -179,6 +194,10 @@ impl BrokerBuilder {
     ///
     /// While there is no connection nothing is sent, and what failed for want of one is not done
     /// later. Where there is one, a question is waited for for 2 s, also with less patience.
+    ///
+    /// A question whose answer was lost is asked again. The broker knows a repetition for two
+    /// minutes: who has more patience may queue an item twice, with one
+    /// [`id`](crate::Item::id), if it was done meanwhile.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -204,6 +223,8 @@ impl BrokerBuilder {
             .name("cmwq/nats".to_owned())
             .spawn(move || {
                 let _ = runtime.block_on(stopped);
+                // Not for what blocks, as a name that is looked up, in vain.
+                runtime.shutdown_background();
             })
             .map_err(local)?;
 
@@ -250,12 +271,17 @@ fn reconnect_delay(attempts: usize) -> Duration {
 
 /// Waits until there is a connection: what is sent without one is sent later, when the one who
 /// sent it may not want it any more. `false`: there will be none, since the client has ended.
+///
+/// Each item that a machine has waits so: less and less often, so that many of them do not keep the
+/// thread from connecting.
 pub(crate) async fn connected(client: &Client) -> bool {
+    let mut pause = LOOKS.0;
     while !has_ended(client) {
         if client.connection_state() == State::Connected {
             return true;
         }
-        sleep(Duration::from_millis(20)).await;
+        sleep(pause).await;
+        pause = (2 * pause).min(LOOKS.1);
     }
     false
 }
@@ -271,11 +297,14 @@ pub(crate) fn has_ended(client: &Client) -> bool {
 /// What is said then.
 pub(crate) const ENDED: &str = "the NATS client has ended, and this connection with it: it \
                                 panics where a header of a message has a lone carriage return \
-                                in it, or was told to connect so many times only. Remove such a \
-                                message from its stream, and connect anew, by `Broker::connect`";
+                                in it, or where a server that it connects to again wants TLS and \
+                                the feature `tls` is off; or was told to connect so many times \
+                                only. Remove such a message from its stream, or build with TLS, \
+                                and connect anew, by `Broker::connect`";
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let is_on_thread = self.is_on_thread();
         let (client, thread) = (self.client.clone(), self.thread.take());
         let stop = self.stop.take();
         self.handle.spawn(async move {
@@ -283,9 +312,7 @@ impl Drop for Inner {
             let _ = timeout(LAST_WORDS, client.flush()).await;
             drop(stop);
         });
-        if let Some(thread) = thread
-            && thread.thread().id() != thread::current().id()
-        {
+        if let Some(thread) = thread.filter(|_| !is_on_thread) {
             let _ = cmwq::blocking(|| thread.join());
         }
     }

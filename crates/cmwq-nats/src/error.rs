@@ -7,8 +7,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A name or a setting makes no sense, or a function would wait for its own end. Nothing was
-    /// sent.
+    /// A name or a setting makes no sense, or a function would wait for its own end, or a callback
+    /// of the NATS client for its own thread. Nothing was sent.
     InvalidInput,
     /// The broker did not answer in time. What was asked may have been done all the same, unless
     /// the message says that nothing was sent, since there was no connection. Or the connection

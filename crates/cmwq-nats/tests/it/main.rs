@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr, reason = "what was skipped, and counts that are no conditions")]
 
 mod backlog;
+mod callbacks;
 mod cancelling;
 mod chaos;
 mod closing;
