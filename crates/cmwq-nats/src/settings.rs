@@ -75,9 +75,11 @@ impl SharedQueue {
     /// Whether all is as it is to be, now.
     fn settle(&self, settings: &Settings, may: May) -> Result<bool, Error> {
         let Settings { streams, items, machines } = settings;
+        // Those of an older queue would go, for the newest, where an operator limits how many.
+        let letters = merged(streams, &json!({ "discard": "new" }));
         Ok(self.settle_stream(Place::Run, &merged(streams, items), may)?
             && self.settle_stream(Place::Later, streams, may)?
-            && self.settle_stream(Place::Dead, streams, may)?
+            && self.settle_stream(Place::Dead, &letters, may)?
             && self.settle_consumer(Place::Run, MACHINES, machines, may)?
             && self.settle_consumer(Place::Later, TIMERS, &json!({}), may)?)
     }
@@ -131,7 +133,7 @@ impl SharedQueue {
         });
         let of_place = match place {
             // What was given up is kept until somebody has looked at it.
-            Place::Dead => json!({ "retention": "limits", "discard": "old", "allow_direct": true }),
+            Place::Dead => json!({ "retention": "limits", "discard": "new", "allow_direct": true }),
             _ => json!({
                 "retention": "workqueue",
                 "discard": "new",

@@ -14,7 +14,6 @@ fn an_item_whose_letter_has_no_room_stays() {
     let server = broker_or_skip!();
     let broker = server.connect();
     let queue = queue(&broker, "no-room");
-    server.configure("cmwq-dead_no-room", "discard", json!("new"));
     server.configure("cmwq-dead_no-room", "max_msgs", json!(1));
     let (note, seen) = runs();
     let serving = failing(queue.serve(), note).retry_after(Duration::from_millis(1));
@@ -32,6 +31,18 @@ fn an_item_whose_letter_has_no_room_stays() {
     assert_eq!(serving.stats().dead, 2);
     // The machine knows why it failed, and need not run it once more.
     assert_eq!(seen.rest(), ["first", "second"]);
+}
+
+/// Queues that were made by older programs.
+#[test]
+fn letters_of_an_older_queue_stay_from_when_it_is_opened() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let _ = queue(&broker, "older");
+    server.configure("cmwq-dead_older", "discard", json!("old"));
+    let _ = queue(&broker, "older");
+    let info = server.api("STREAM.INFO.cmwq-dead_older", &json!({}));
+    assert_eq!(info["config"]["discard"], "new");
 }
 
 /// The broker may take long to store a letter, and does not take the machine for dead meanwhile.
