@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::api::{self, Question};
-use crate::names::{MACHINES, Names, Place, TIMERS};
+use crate::names::{AGAIN, MACHINES, Names, Place, TIMERS};
 use crate::queue::{bounds, number};
 
 /// Between two looks whether the connection was made again.
@@ -29,6 +29,7 @@ const LONGEST: Duration = Duration::from_secs(32);
 /// What may be left in a stream.
 struct Left {
     stream: String,
+    subjects: String,
     consumer: &'static str,
     /// The last message that was delivered before the connection was made. `None`: not asked yet.
     last: Option<u64>,
@@ -46,8 +47,13 @@ pub(crate) async fn take_away(
         let now = client.statistics().connects.load(Ordering::Relaxed);
         if now != connections {
             connections = now;
-            left = [(Place::Run, MACHINES), (Place::Later, TIMERS)]
-                .map(|(place, consumer)| Left { stream: names.stream(place), consumer, last: None })
+            left = [(Place::Run, MACHINES), (Place::Later, TIMERS), (Place::Again, AGAIN)]
+                .map(|(place, consumer)| Left {
+                    stream: names.stream(place),
+                    subjects: names.subjects(place),
+                    consumer,
+                    last: None,
+                })
                 .into();
             (pause, next) = (LOOKS, Instant::now());
         }
@@ -77,7 +83,8 @@ impl Left {
         let last = *self.last.get_or_insert(number(&info["delivered"]["stream_seq"]));
         let info = ask(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await?;
         if has_leftovers(done, bounds(&info)) {
-            ask(client, &format!("STREAM.PURGE.{stream}"), &json!({ "seq": done + 1 })).await?;
+            let purged = json!({ "filter": self.subjects, "seq": done + 1 });
+            ask(client, &format!("STREAM.PURGE.{stream}"), &purged).await?;
         }
         Some(done >= last)
     }

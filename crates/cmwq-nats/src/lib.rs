@@ -19,6 +19,7 @@ mod serve;
 mod settings;
 mod ticket;
 mod timers;
+mod words;
 
 pub use async_nats::ConnectOptions;
 pub use cmwq;

@@ -5,9 +5,9 @@
 //! runs or the limit is reached, and when one comes after a rest. So an idle machine takes none;
 //! but for one that requests of items come to nothing, until the broker answers well again.
 
-use std::mem;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use std::{iter, mem};
 
 use async_nats::Client;
 use cmwq::OutsideBacklog;
@@ -19,6 +19,7 @@ use crate::api::{self, Question};
 use crate::error::Error;
 use crate::pulls::Pulls;
 use crate::queue::number;
+use crate::words::Words;
 
 /// Between two looks.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -44,14 +45,15 @@ pub(crate) struct Looks {
     pub(crate) what: String,
     /// Requests of items.
     pub(crate) items: Arc<Pulls>,
-    /// Requests of delayed ones.
-    pub(crate) due: Arc<Pulls>,
+    /// Requests of delayed ones, and of held-up ones.
+    pub(crate) due: [Arc<Pulls>; 2],
     /// How many items wait, as `cmwq top` shows it with the workqueue.
     pub(crate) outside: Weak<OutsideBacklog>,
     pub(crate) dead_after: Arc<watch::Sender<Duration>>,
     /// A message has come, or a request came to nothing.
     pub(crate) has_news: Arc<Notify>,
     pub(crate) trouble: Arc<Trouble>,
+    pub(crate) words: Arc<Words>,
 }
 
 impl Looks {
@@ -85,14 +87,18 @@ impl Looks {
         }
         let now = dead_after(&info);
         self.dead_after.send_if_modified(|known| mem::replace(known, now) != now);
-        for pulls in [&self.items, &self.due] {
+        let all = || iter::once(&self.items).chain(&self.due);
+        for pulls in all() {
             if let Some(trouble) = pulls.trouble() {
                 // The broker may say what is wrong.
                 self.ask(pulls).await?;
                 return Err(trouble);
             }
         }
-        Ok(waiting + taken > 0 || !self.items.is_well() || !self.due.is_well())
+        if let Some(trouble) = self.words.trouble() {
+            return Err(trouble);
+        }
+        Ok(waiting + taken > 0 || !all().all(|pulls| pulls.is_well()))
     }
 
     async fn ask(&self, pulls: &Pulls) -> Result<Value, Error> {

@@ -18,11 +18,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_nats::{Client, Subject};
 use cmwq::{OutsideBacklog, Workqueue};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -36,11 +35,12 @@ use crate::inside;
 use crate::item::Item;
 use crate::leftovers;
 use crate::looks::{self, Looks, Trouble};
-use crate::names::{MACHINES, Place, TIMERS};
+use crate::names::{AGAIN, MACHINES, Place, TIMERS};
 use crate::pulls::{Pulls, Source, give_back};
 use crate::queue::SharedQueue;
 use crate::serve::{Function, OnFailure};
-use crate::timers;
+use crate::timers::{self, Timers};
+use crate::words::{Delivery, Words, alive, say};
 
 /// How long a puller waits for a message: so long may a message still come to a machine that has
 /// become busy with other things, and so often an idle machine asks.
@@ -55,8 +55,9 @@ const ENDS: Duration = Duration::from_secs(2);
 /// latter are no fault of the item.
 const SPARE: u64 = 3;
 /// The reason then.
-const SILENCE: &str = "no machine said what became of it: those that had it died, were cut off, or \
-                       gave it back as they closed";
+const SILENCE: &str = "no machine said what became of it: those that had it died, were cut off, \
+                       were not heard by the broker, or gave it back as they closed; or its \
+                       letter could not be stored, and who knew why it failed has gone";
 /// The longest delay before another attempt.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
@@ -106,6 +107,9 @@ pub(crate) struct Machine {
     /// A message has come, or a request came to nothing.
     has_news: Arc<Notify>,
     trouble: Arc<Trouble>,
+    words: Arc<Words>,
+    /// What moves delayed items.
+    helpers: Mutex<Vec<JoinHandle<()>>>,
     last_reasons: LastReasons,
     counts: Counts,
 }
@@ -119,8 +123,12 @@ impl Machine {
         let source =
             |place, consumer, waits| Source { stream: queue.names.stream(place), consumer, waits };
         let pulls = queue.broker.pulls(source(Place::Run, MACHINES, WAITS), &has_news)?;
-        let later = source(Place::Later, TIMERS, timers::WAITS);
-        let due = queue.broker.pulls(later, &has_news)?;
+        let due = [TIMERS, AGAIN].map(|consumer| {
+            queue.broker.pulls(source(Place::Later, consumer, timers::WAITS), &has_news)
+        });
+        let [later, again] = due;
+        let due = [later?, again?];
+        let words = Arc::new(Words::new(queue.broker.inner.client.clone(), has_news.clone()));
         let machine = Arc::new(Self {
             pulls,
             outside: Arc::new(plan.workqueue.outside_backlog()),
@@ -132,32 +140,12 @@ impl Machine {
             has_ended: Condvar::new(),
             has_news,
             trouble: Arc::default(),
+            words,
+            helpers: Mutex::default(),
             last_reasons: LastReasons::default(),
             counts: Counts::default(),
         });
-        let inner = &queue.broker.inner;
-        inner.handle.spawn(timers::serve(
-            inner.client.clone(),
-            due.clone(),
-            queue.names.clone(),
-            machine.closing.subscribe(),
-        ));
-        inner.handle.spawn(leftovers::take_away(
-            inner.client.clone(),
-            queue.names.clone(),
-            machine.closing.subscribe(),
-        ));
-        let looks = Looks {
-            client: inner.client.clone(),
-            what: format!("look at queue '{}'", queue.name()),
-            items: machine.pulls.clone(),
-            due,
-            outside: Arc::downgrade(&machine.outside),
-            dead_after: machine.dead_after.clone(),
-            has_news: machine.has_news.clone(),
-            trouble: machine.trouble.clone(),
-        };
-        inner.handle.spawn(looks.take(machine.closing.subscribe()));
+        machine.send_helpers(due);
         machine.send_puller();
         if machine.is_refused.load(Ordering::Relaxed) {
             machine.close(None);
@@ -166,6 +154,45 @@ impl Machine {
             return Err(Error::new(ErrorKind::Local, text));
         }
         Ok(machine)
+    }
+
+    /// What moves delayed items, takes away what is left of others, and looks.
+    fn send_helpers(&self, due: [Arc<Pulls>; 2]) {
+        let queue = &self.plan.queue;
+        let inner = &queue.broker.inner;
+        let timers = Timers {
+            client: inner.client.clone(),
+            names: queue.names.clone(),
+            dead_after: self.dead_after.subscribe(),
+            closing: self.closing.subscribe(),
+            waiting: Arc::new(AtomicU32::new(0)),
+        };
+        let timers = due.each_ref().map(|due| {
+            let (timers, due) = (timers.clone(), due.clone());
+            // Nobody is to miss what it has, when the connection goes.
+            inner.handle.spawn(async move {
+                timers.serve(due.clone()).await;
+                due.end().await;
+            })
+        });
+        self.helpers().extend(timers);
+        inner.handle.spawn(leftovers::take_away(
+            inner.client.clone(),
+            queue.names.clone(),
+            self.closing.subscribe(),
+        ));
+        let looks = Looks {
+            client: inner.client.clone(),
+            what: format!("look at queue '{}'", queue.name()),
+            items: self.pulls.clone(),
+            due,
+            outside: Arc::downgrade(&self.outside),
+            dead_after: self.dead_after.clone(),
+            has_news: self.has_news.clone(),
+            trouble: self.trouble.clone(),
+            words: self.words.clone(),
+        };
+        inner.handle.spawn(looks.take(self.closing.subscribe()));
     }
 
     pub(crate) fn workqueue(&self) -> &Workqueue {
@@ -226,7 +253,16 @@ impl Machine {
             return false;
         }
         let (pulls, patience) = (self.pulls.clone(), left().map_or(ENDS, |left| left.min(ENDS)));
-        let ends = async move { timeout(patience, pulls.end()).await };
+        let helpers = mem::take(&mut *self.helpers());
+        let ends = async move {
+            let ends = async {
+                pulls.end().await;
+                for helper in helpers {
+                    let _ = helper.await;
+                }
+            };
+            timeout(patience, ends).await
+        };
         let _ = self.plan.queue.broker.wait(ends);
         true
     }
@@ -266,6 +302,10 @@ impl Machine {
         self.pullers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn helpers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn send_puller(self: &Arc<Self>) {
         *self.pullers() += 1;
         let puller = Puller { machine: self.clone(), has_run: false };
@@ -299,13 +339,18 @@ impl Machine {
             let reason = self.last_reasons.take(item);
             // If the broker does not say, it runs once more than it need.
             if self.is_cancelled(item).unwrap_or(false) {
-                return self.say(item, beat, done());
+                return self.done(item, beat);
             }
             if let Some(reason) = reason {
                 return self.give_up(item, beat, &reason);
             }
         }
         if item.attempt() > u64::from(self.plan.attempts) + SPARE {
+            // Or they have said it, and the broker does not hear it: it would not hear that there
+            // is a letter, and there would be more and more.
+            if !self.is_heard(item) {
+                return;
+            }
             self.tell_failure(item, SILENCE, true);
             return self.give_up(item, beat, SILENCE);
         }
@@ -319,12 +364,12 @@ impl Machine {
         match result {
             Ok(()) => {
                 count(&self.counts.completed);
-                self.say(item, beat, done());
+                self.done(item, beat);
             }
             Err(reason) => {
                 count(&self.counts.failed);
                 if is_cancelled {
-                    self.say(item, beat, done());
+                    self.done(item, beat);
                 } else if is_last {
                     self.give_up(item, beat, &reason);
                 } else {
@@ -379,26 +424,37 @@ impl Machine {
                 if !connected(&client).await {
                     return;
                 }
-                let _ = client.publish(reply.clone(), "+WPI".into()).await;
+                say(&client, reply.clone(), alive()).await;
                 longest = Duration::MAX;
             }
         }))
     }
 
-    /// Tells the broker what has become of an item. If that is lost, the item comes again.
-    fn say(&self, item: &Item, beat: Beat, word: String) {
+    /// Tells the broker that an item is done. If that is lost, it comes again.
+    fn done(&self, item: &Item, beat: Beat) {
         // It is the last word.
         drop(beat);
-        let inner = &self.plan.queue.broker.inner;
-        let (client, reply) = (inner.client.clone(), item.reply());
-        inner.handle.spawn(say(client, reply, word));
+        let (words, reply) = (self.words.clone(), item.reply());
+        self.plan.queue.broker.inner.handle.spawn(async move { words.done(reply).await });
     }
 
+    /// Whether the broker hears what is said of an item.
+    fn is_heard(&self, item: &Item) -> bool {
+        let (words, reply) = (self.words.clone(), item.reply());
+        let heard = self.plan.queue.broker.wait(async move { words.ask(&reply, alive()).await });
+        heard.ok().flatten().unwrap_or(false)
+    }
+
+    /// The item waits here, and the broker is told all the while that the machine is alive.
     fn retry(&self, item: &Item, beat: Beat) {
         let doublings = u32::try_from(item.attempt().saturating_sub(1)).unwrap_or(u32::MAX);
         let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
         let delay = self.plan.retry_after.saturating_mul(factor).min(LONGEST_RETRY);
-        self.say(item, beat, nak(delay));
+        let inner = &self.plan.queue.broker.inner;
+        let (client, reply) = (inner.client.clone(), item.reply());
+        let (silence, closing) = (*self.dead_after.borrow(), self.closing.subscribe());
+        let delivery = Delivery { client, reply, silence, closing };
+        inner.handle.spawn(delivery.give_back_after(delay, beat));
     }
 
     /// Moves an item to the dead letters. If that cannot be done, it comes again. The broker may
@@ -413,7 +469,7 @@ impl Machine {
         match queue.store(verdict.letter(subject, item.payload(), most)) {
             Ok(Stored::Here) => {
                 count(&self.counts.dead);
-                self.say(item, beat, done());
+                self.done(item, beat);
             }
             // What has this subject may be the letter of another item with the key.
             Ok(Stored::Occupied | Stored::Full | Stored::NoRoom) | Err(_) => {
@@ -431,20 +487,6 @@ impl Drop for Beat {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// Not to be delivered again.
-pub(crate) fn done() -> String {
-    "+ACK".to_owned()
-}
-
-/// Not before `delay` has passed.
-pub(crate) fn nak(delay: Duration) -> String {
-    format!(r#"-NAK {{"delay":{}}}"#, delay.as_nanos())
-}
-
-pub(crate) async fn say(client: Client, reply: Subject, word: String) {
-    let _ = client.publish(reply, word.into()).await;
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -3,7 +3,7 @@
 //! | stream | subjects | holds |
 //! |---|---|---|
 //! | `cmwq-run_QUEUE` | `cmwq.run.QUEUE.FUNCTION.ID` | items that wait or run; consumer `machines` |
-//! | `cmwq-later_QUEUE` | `cmwq.later.QUEUE.…`, `cmwq.again.QUEUE.…` | items that are delayed, and those that were queued again while they ran, or are due and held up; consumer `timers` |
+//! | `cmwq-later_QUEUE` | `cmwq.later.QUEUE.…`, `cmwq.again.QUEUE.…` | items that are delayed, and those that were queued again while they ran, or are due and held up; consumers `timers` and `again`, one for each of the two subjects |
 //! | `cmwq-dead_QUEUE` | `cmwq.dead.QUEUE.…` | items that were given up |
 //!
 //! An ID is `u-` and something unique, or `k-` and the key that the program gave. A subject holds
@@ -21,6 +21,8 @@ use crate::error::Error;
 pub(crate) const MACHINES: &str = "machines";
 /// The consumer of delayed items.
 pub(crate) const TIMERS: &str = "timers";
+/// The consumer of those that are held up.
+pub(crate) const AGAIN: &str = "again";
 /// Longest name of a queue or function, and longest key, in bytes.
 const LONGEST: usize = 128;
 

@@ -221,7 +221,7 @@ impl Pulls {
 }
 
 /// Until it becomes true.
-async fn closes(closing: &mut watch::Receiver<bool>) {
+pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
     if closing.wait_for(|is_closing| *is_closing).await.is_err() {
         // Nobody can close it any more.
         pending::<()>().await;

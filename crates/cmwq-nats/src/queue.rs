@@ -16,7 +16,7 @@ use crate::item::DELAY;
 use crate::leftovers;
 use crate::names::{Address, MACHINES, Names, Place};
 use crate::serve::Server;
-use crate::settings::Settings;
+use crate::settings::{Settings, moves_for};
 use crate::ticket::Ticket;
 
 /// Without limits.
@@ -103,6 +103,9 @@ impl QueueBuilder {
     /// alive, for each item that runs, however long it takes. What is cut off for longer runs its
     /// item at the same time as the one who got it next.
     ///
+    /// Delayed items that a dead machine was about to queue go to others after that time, too, but
+    /// after a second at least, and 30 s at most. [`Duration::MAX`] is a century.
+    ///
     /// Machines follow a change within a second. Items that run when it becomes shorter may be
     /// taken for those of a dead machine, unless that has said in the new time that it is alive.
     pub fn dead_after(mut self, silence: Duration) -> Self {
@@ -140,6 +143,7 @@ impl QueueBuilder {
         }
         if let Some(silence) = self.dead_after {
             settings.machines["ack_wait"] = nanos(silence);
+            settings.timers["ack_wait"] = nanos(moves_for(silence));
         }
         let queue = SharedQueue { broker: self.broker, names };
         queue.make(&settings)?;

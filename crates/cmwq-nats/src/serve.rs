@@ -131,6 +131,10 @@ impl Server {
 
     /// How long an item waits before its second attempt; twice as long before each further one, up
     /// to a minute. 500 ms unless said otherwise.
+    ///
+    /// It waits on this machine, and then goes to whichever is free. If the machine is closed
+    /// meanwhile, what is left of the time goes with the item; if it dies, the item comes after
+    /// [`dead_after`](crate::QueueBuilder::dead_after).
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = delay;
         self
@@ -156,6 +160,7 @@ impl Server {
     /// [`InvalidInput`](ErrorKind::InvalidInput): the name of a function, or none was given; or a
     /// BH workqueue. [`Local`](ErrorKind::Local): the workqueue could not be made, or is closed.
     /// [`Unreachable`](ErrorKind::Unreachable): the broker does not answer.
+    /// [`Refused`](ErrorKind::Refused): somebody has removed the queue since it was opened.
     pub fn start(self) -> Result<Serving, Error> {
         let Self { queue, workqueue, functions, attempts, retry_after, on_failure, wrong } = self;
         if let Some(error) = wrong {
@@ -251,8 +256,9 @@ impl Serving {
 
     /// Why this machine gets no items, as of a look in the last second or so: the broker does not
     /// answer; it says no, since somebody has removed the queue; or it does not answer requests of
-    /// items, for which this login may lack the permission. `None`: nothing is wrong. Does not
-    /// block.
+    /// items, or the word that one is done, for which this login may lack the permission. The
+    /// latter is looked for as items end: they are run again and again then. `None`: nothing is
+    /// wrong. Does not block.
     ///
     /// The machine goes on asking, so this is over when the broker answers well again; but for a
     /// connection that has ended for good, after which [`is_serving`](Self::is_serving) is false.

@@ -13,13 +13,16 @@ use serde_json::{Value, json};
 
 use crate::api::{NO_CONSUMER, NO_STREAM, Question, Stored};
 use crate::error::{Error, ErrorKind};
-use crate::names::{Address, MACHINES, Place, TIMERS};
+use crate::names::{AGAIN, Address, MACHINES, Place, TIMERS};
 use crate::queue::{SharedQueue, UNLIMITED, nanos};
 
 /// How many machines may wait for an item at the same time.
 const MOST_WAITING: u64 = 4096;
 /// When a machine is taken for dead that has not been heard of.
 const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// The least and the most for those that it moves: one that lives may not say so for so long, and
+/// to move one twice does no harm.
+const MOVES: (Duration, Duration) = (Duration::from_secs(1), DEAD_AFTER);
 /// Who has the lock for so long has died.
 pub(crate) const LONGEST_LOCK: Duration = Duration::from_secs(10);
 /// Between two tries to get it.
@@ -34,11 +37,14 @@ pub(crate) struct Settings {
     pub(crate) items: Value,
     /// Of the consumer of the items.
     pub(crate) machines: Value,
+    /// Of those of delayed items, and of held-up ones.
+    pub(crate) timers: Value,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { streams: json!({}), items: json!({}), machines: json!({}) }
+        let none = || json!({});
+        Self { streams: none(), items: none(), machines: none(), timers: none() }
     }
 }
 
@@ -74,14 +80,17 @@ impl SharedQueue {
 
     /// Whether all is as it is to be, now.
     fn settle(&self, settings: &Settings, may: May) -> Result<bool, Error> {
-        let Settings { streams, items, machines } = settings;
+        let Settings { streams, items, machines, timers } = settings;
         // Those of an older queue would go, for the newest, where an operator limits how many.
         let letters = merged(streams, &json!({ "discard": "new" }));
+        // There was one consumer for both.
+        let only = |place| merged(timers, &json!({ "filter_subject": self.names.subjects(place) }));
         Ok(self.settle_stream(Place::Run, &merged(streams, items), may)?
             && self.settle_stream(Place::Later, streams, may)?
             && self.settle_stream(Place::Dead, &letters, may)?
             && self.settle_consumer(Place::Run, MACHINES, machines, may)?
-            && self.settle_consumer(Place::Later, TIMERS, &json!({}), may)?)
+            && self.settle_consumer(Place::Later, TIMERS, &only(Place::Later), may)?
+            && self.settle_consumer(Place::Later, AGAIN, &only(Place::Again), may)?)
     }
 
     fn settle_stream(&self, place: Place, wanted: &Value, may: May) -> Result<bool, Error> {
@@ -153,7 +162,7 @@ impl SharedQueue {
     ) -> Result<bool, Error> {
         let (what, stream) = (self.opening(), self.names.stream(place));
         let known = self.api(&what, &format!("CONSUMER.INFO.{stream}.{name}"), &Value::Null)?;
-        let config = match known {
+        let config = match &known {
             Ok(info) => {
                 let config = merged(&info["config"], wanted);
                 if config == info["config"] {
@@ -166,6 +175,15 @@ impl SharedQueue {
         };
         if may != May::Change {
             return Ok(false);
+        }
+        // A broker whose consumer gets another filter skips messages that nobody has had. One that
+        // is made anew delivers all of them, again those that somebody has: which does no harm to
+        // those that are only moved.
+        if let Ok(info) = known
+            && info["config"]["filter_subject"] != config["filter_subject"]
+        {
+            let path = format!("CONSUMER.DELETE.{stream}.{name}");
+            self.api(&what, &path, &Value::Null)?.map_err(|no| no.to_error(&what))?;
         }
         let path = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
         let made = self.api(&what, &path, &json!({ "stream_name": stream, "config": config }))?;
@@ -189,6 +207,11 @@ fn new_consumer(name: &str) -> Value {
         "max_ack_pending": UNLIMITED,
         "max_waiting": MOST_WAITING,
     })
+}
+
+/// When a machine is taken for dead that has a delayed item, by when it is with others.
+pub(crate) fn moves_for(dead_after: Duration) -> Duration {
+    dead_after.clamp(MOVES.0, MOVES.1)
 }
 
 /// `config` with the words of `wanted`.

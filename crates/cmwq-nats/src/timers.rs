@@ -1,91 +1,204 @@
 //! Items with a delay: each machine that serves a queue also moves those whose time has come.
 //!
 //! The broker keeps them in a stream of their own, where they take none of the places of
-//! `max_active`. A machine that takes one looks when it is due. If that is later, it tells the
-//! broker to deliver it at that time, to any machine. If it is now, it puts the item into the queue
-//! and acknowledges it here. If the machine dies in between, the next one puts it again, which the
-//! broker knows for a repetition.
+//! `max_active`. A machine that takes one looks when it is due. If that is now, it puts the item
+//! into the queue and acknowledges it here. If the machine dies in between, the next one puts it
+//! again, which the broker knows for a repetition. If it is soon, the machine has it delivered
+//! again when the time has come; if it is later, it tells the broker to deliver it shortly before
+//! it is due, to any machine. See [`words`].
 //!
 //! An item whose place is taken when it is due, by one of its key or because the queue is full, is
 //! put where those are that are due: its timer is pending no more, and a flush waits for it. There,
-//! as one that was queued again while it waited or ran, it has no delay, and is tried again until
-//! the place is free.
+//! as one that was queued again while it waited or ran, it has no delay, and a machine that has
+//! taken it looks now and then until the place is free. These have a consumer of their own: however
+//! many wait, delays end in time. Nor are they delivered while they wait: the broker gives what it
+//! delivers again to machines before what is new.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_nats::Client;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, No, Question, Stored, store};
 use crate::item::Item;
-use crate::machine::{done, nak, say};
 use crate::names::{Names, Place};
 use crate::pulls::Pulls;
 use crate::queue::number;
-use crate::settings::LONGEST_LOCK;
+use crate::settings::{LONGEST_LOCK, moves_for};
+use crate::words::{Delivery, again, done};
 
 /// How long one request for a delayed item waits at the broker.
 pub(crate) const WAITS: Duration = Duration::from_secs(5);
-/// How long a place may be taken before one looks again: at first, and at most.
+/// How long a place may be taken before one looks again: at first, and at most, if few wait.
 const TAKEN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// The broker holds a message back for no longer than this; then one looks again.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Between two looks for places, of all items that this machine looks for.
+const LOOKS: Duration = Duration::from_millis(5);
+/// So long before it is due an item is with the machine that moves it, or half as long as the
+/// broker takes to miss that machine.
+const SOON: Duration = Duration::from_secs(5);
 /// How long the broker may take to store an item, before another machine tries it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Moves items of a queue whose time has come, until `closing` becomes true.
-pub(crate) async fn serve(
-    client: Client,
-    pulls: Arc<Pulls>,
-    names: Arc<Names>,
-    mut closing: watch::Receiver<bool>,
-) {
-    while !*closing.borrow() {
-        let message = pulls.fetch(&mut closing).await;
-        if let Some(item) = message.and_then(Item::of) {
-            let word = move_when_due(&client, &names, &item).await;
-            if let Some(word) = word {
-                say(client.clone(), item.reply(), word).await;
-            }
-        }
-    }
+/// Moves items of a queue whose time has come.
+#[derive(Clone)]
+pub(crate) struct Timers {
+    pub(crate) client: Client,
+    pub(crate) names: Arc<Names>,
+    /// As it is of items that run.
+    pub(crate) dead_after: watch::Receiver<Duration>,
+    pub(crate) closing: watch::Receiver<bool>,
+    /// How many wait for a place.
+    pub(crate) waiting: Arc<AtomicU32>,
 }
 
-/// What to tell the broker of the delayed item, if anything: else it will deliver it again.
-async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<String> {
-    if let Some(sequence) = item.address().of_cancelled() {
-        let has_ended = is_gone(client, names, &json!({ "seq": sequence })).await?;
-        return Some(if has_ended { done() } else { look_later(item) });
-    }
-    if item.address().is_lock() {
-        // Whoever has it takes it away, unless he has died.
-        return Some(if item.attempt() == 1 { nak(LONGEST_LOCK) } else { done() });
-    }
-    let remaining = item.is_due_in(SystemTime::now());
-    if !remaining.is_zero() {
-        return Some(nak(remaining.min(LONGEST)));
-    }
-    let subject = names.subject(Place::Run, item.address());
-    let is_later = names.is_later(item.subject());
-    // What was refused once is likely to be again, and a cluster answers that more slowly.
-    if !is_later && !has_place(client, names, &subject).await? {
-        return Some(look_later(item));
-    }
-    match store(client, moved(client, item, subject), PATIENCE).await.ok()? {
-        Stored::Here => return Some(done()),
-        Stored::Occupied | Stored::Full | Stored::NoRoom if !is_later => {
-            return Some(look_later(item));
+/// What is to become of a message.
+enum Next {
+    /// It has been moved, or means nothing any more.
+    Done,
+    /// It is looked at again when that has passed.
+    Later(Duration),
+    /// When that has come.
+    When(Change),
+}
+
+/// What the broker tells nobody.
+enum Change {
+    /// There is a place for an item with this subject.
+    Place(String),
+    /// The item with this number is done.
+    Ends(u64),
+}
+
+impl Timers {
+    /// Moves what comes of one consumer, until `closing` becomes true.
+    pub(crate) async fn serve(mut self, pulls: Arc<Pulls>) {
+        let mut kept = JoinSet::new();
+        while !*self.closing.borrow() {
+            let message = pulls.fetch(&mut self.closing).await;
+            while kept.try_join_next().is_some() {}
+            let Some(item) = message.and_then(Item::of) else { continue };
+            let (client, closing) = (self.client.clone(), self.closing.clone());
+            let (reply, silence) = (item.reply(), self.silence());
+            let delivery = Delivery { client, reply, silence, closing };
+            let soon = (silence / 2).min(SOON);
+            match self.look(&item).await {
+                Some(Next::Done) => delivery.say(done()).await,
+                Some(Next::Later(delay)) if delay <= soon => {
+                    kept.spawn(delivery.give_back_after(delay, ()));
+                }
+                Some(Next::Later(delay)) => {
+                    kept.spawn(delivery.ask_for_later(delay, soon));
+                }
+                Some(Next::When(change)) => {
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    kept.spawn(self.clone().wait(change, delivery, item.attempt()));
+                }
+                // The broker will deliver it again.
+                None => {}
+            }
         }
-        Stored::Occupied | Stored::Full | Stored::NoRoom => {}
+        while kept.join_next().await.is_some() {}
     }
-    let due = names.due(item.address(), &item.sequence().to_string());
-    Some(match store(client, moved(client, item, due), PATIENCE).await.ok()? {
-        // If it is there, this was done before.
-        Stored::Here | Stored::Occupied => done(),
-        Stored::Full | Stored::NoRoom => look_later(item),
-    })
+
+    /// How long until the broker takes this machine for dead.
+    fn silence(&self) -> Duration {
+        moves_for(*self.dead_after.borrow())
+    }
+
+    /// `None`: the broker does not say.
+    async fn look(&self, item: &Item) -> Option<Next> {
+        let Self { client, names, .. } = self;
+        if let Some(sequence) = item.address().of_cancelled() {
+            let has_ended = self.has_ended(sequence).await?;
+            return Some(if has_ended { Next::Done } else { Next::When(Change::Ends(sequence)) });
+        }
+        let now = SystemTime::now();
+        if item.address().is_lock() {
+            // Whoever has it takes it away, unless he has died. Not by this machine's clock alone.
+            let age = now.duration_since(item.published).unwrap_or_default();
+            let age = if item.attempt() == 1 { Duration::ZERO } else { age };
+            let left = LONGEST_LOCK.saturating_sub(age);
+            return Some(if left.is_zero() { Next::Done } else { Next::Later(left) });
+        }
+        let remaining = item.is_due_in(now);
+        if !remaining.is_zero() {
+            return Some(Next::Later(remaining));
+        }
+        let subject = names.subject(Place::Run, item.address());
+        let is_later = names.is_later(item.subject());
+        // What was refused once is likely to be again, and a cluster answers that more slowly.
+        if !is_later && !self.has_place(&subject).await? {
+            return Some(Next::When(Change::Place(subject)));
+        }
+        match store(client, moved(client, item, subject.clone()), PATIENCE).await.ok()? {
+            Stored::Here => return Some(Next::Done),
+            Stored::Occupied | Stored::Full | Stored::NoRoom if !is_later => {
+                return Some(Next::When(Change::Place(subject)));
+            }
+            Stored::Occupied | Stored::Full | Stored::NoRoom => {}
+        }
+        let due = names.due(item.address(), &item.sequence().to_string());
+        Some(match store(client, moved(client, item, due), PATIENCE).await.ok()? {
+            // If it is there, this was done before.
+            Stored::Here | Stored::Occupied => Next::Done,
+            Stored::Full | Stored::NoRoom => Next::When(Change::Place(subject)),
+        })
+    }
+
+    /// Looks now and then whether it has come, and says all the while that this machine is alive.
+    async fn wait(self, change: Change, mut delivery: Delivery, attempt: u64) {
+        let mut doublings = u32::try_from(attempt).unwrap_or(u32::MAX);
+        let word = loop {
+            let few = (TAKEN.0 * 2_u32.pow(doublings.min(8))).min(TAKEN.1);
+            let pause = few.max(LOOKS * self.waiting.load(Ordering::Relaxed));
+            delivery.silence = self.silence();
+            if !delivery.keep(pause).await {
+                break again();
+            }
+            match &change {
+                Change::Place(subject) if self.has_place(subject).await == Some(true) => {
+                    break again();
+                }
+                Change::Ends(sequence) if self.has_ended(*sequence).await == Some(true) => {
+                    break done();
+                }
+                Change::Place(_) | Change::Ends(_) => doublings = doublings.saturating_add(1),
+            }
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        delivery.say(word).await;
+    }
+
+    async fn has_ended(&self, sequence: u64) -> Option<bool> {
+        self.is_gone(&json!({ "seq": sequence })).await
+    }
+
+    /// Whether the queue has room for an item with this subject. `None`: the broker does not say.
+    async fn has_place(&self, subject: &str) -> Option<bool> {
+        let path = format!("STREAM.INFO.{}", self.names.stream(Place::Run));
+        let info = self.ask(&path, &Value::Null).await?.ok()?;
+        let most = info["config"]["max_msgs"].as_u64();
+        let is_full = most.is_some_and(|most| number(&info["state"]["messages"]) >= most);
+        Some(!is_full && self.is_gone(&json!({ "last_by_subj": subject })).await?)
+    }
+
+    /// Whether the queue has no such message. `None`: the broker does not say so.
+    async fn is_gone(&self, which: &Value) -> Option<bool> {
+        let path = format!("STREAM.MSG.GET.{}", self.names.stream(Place::Run));
+        match self.ask(&path, which).await? {
+            Ok(_) => Some(false),
+            Err(no) => (no.code == NO_MESSAGE).then_some(true),
+        }
+    }
+
+    async fn ask(&self, path: &str, request: &Value) -> Option<Result<Value, No>> {
+        let question = Question::api(path, request);
+        api::ask(&self.client, "look at a queue", question, Duration::ZERO).await.ok()
+    }
 }
 
 /// The item's message, for another place.
@@ -97,32 +210,4 @@ fn moved(client: &Client, item: &Item, subject: String) -> Question {
     message.add(ITEM_ID, item.id(), limit);
     message.add(MESSAGE_ID, &call, limit);
     message
-}
-
-fn look_later(item: &Item) -> String {
-    let doublings = u32::try_from(item.attempt().min(8)).unwrap_or(8);
-    nak((TAKEN.0 * 2_u32.pow(doublings)).min(TAKEN.1))
-}
-
-/// Whether the queue has room for an item with this subject. `None`: the broker does not say so.
-async fn has_place(client: &Client, names: &Names, subject: &str) -> Option<bool> {
-    let path = format!("STREAM.INFO.{}", names.stream(Place::Run));
-    let info = ask(client, &path, &Value::Null).await?.ok()?;
-    let most = info["config"]["max_msgs"].as_u64();
-    let is_full = most.is_some_and(|most| number(&info["state"]["messages"]) >= most);
-    Some(!is_full && is_gone(client, names, &json!({ "last_by_subj": subject })).await?)
-}
-
-/// Whether the queue has no such message. `None`: the broker does not say so.
-async fn is_gone(client: &Client, names: &Names, which: &Value) -> Option<bool> {
-    let path = format!("STREAM.MSG.GET.{}", names.stream(Place::Run));
-    match ask(client, &path, which).await? {
-        Ok(_) => Some(false),
-        Err(no) => (no.code == NO_MESSAGE).then_some(true),
-    }
-}
-
-async fn ask(client: &Client, path: &str, request: &Value) -> Option<Result<Value, No>> {
-    let question = Question::api(path, request);
-    api::ask(client, "look at a queue", question, Duration::ZERO).await.ok()
 }

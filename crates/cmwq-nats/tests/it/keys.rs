@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::{Gate, broker_or_skip, queue, runs, text};
+use crate::support::{Gate, Outsider, broker_or_skip, eventually, holding, queue, runs, text};
 
 #[test]
 fn a_key_is_pending_once_and_keeps_its_first_payload() {
@@ -128,4 +128,29 @@ fn ids_are_for_each_call_and_stay_over_attempts() {
         ids.push(id.to_owned());
     }
     assert_ne!(ids[0], ids[1]);
+}
+
+/// Keys that wait, and were queued once more: all that is asked of the broker is asked for them.
+#[test]
+fn keys_that_are_held_up_hold_up_no_delay() {
+    const MANY: usize = 10_000;
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("crowded").max_active(1).open().unwrap();
+    let (note, seen) = runs();
+    let gate = Gate::default();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+    let _ = queue.queue("f", "held").unwrap();
+    assert_eq!(seen.next(), "held");
+    let other = Outsider::new(&server);
+    for place in ["run", "again"] {
+        other.publish((0..MANY).map(|i| format!("cmwq.{place}.crowded.f.k-{i}")));
+    }
+    let timer = |ms| queue.queue_once_delayed("f", "soon", "", Duration::from_millis(ms)).unwrap();
+    let begun = Instant::now();
+    assert!(!timer(1).was_pending());
+    // The timer is not pending any more once its delay has passed.
+    eventually("it has been due", || !timer(3_600_000).was_pending());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    gate.open();
 }

@@ -17,6 +17,7 @@ mod keys;
 mod large;
 mod letters;
 mod limits;
+mod pauses;
 mod restarting;
 mod settings;
 mod support;

@@ -3,7 +3,9 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::support::{broker_or_skip, eventually, noting, queue, runs};
+use serde_json::json;
+
+use crate::support::{Outsider, broker_or_skip, eventually, noting, queue, runs};
 
 #[test]
 fn a_delayed_item_does_not_run_before_its_time() {
@@ -87,4 +89,57 @@ fn a_delay_that_is_over_when_a_machine_comes_is_over() {
     let _serving = noting(queue.serve(), note).start().unwrap();
     ticket.flush().unwrap();
     assert_eq!(seen.next(), "x");
+}
+
+/// A machine that has taken a delayed item, and died, is missed as soon as one that ran it.
+#[test]
+fn delayed_items_of_a_dead_machine_go_to_others() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("later-lost").dead_after(Duration::from_secs(1)).open().unwrap();
+    let _ = queue.queue_delayed("f", "x", Duration::from_millis(1)).unwrap();
+    let _silent = Outsider::new(&server).take_from("cmwq-later_later-lost.timers");
+    let begun = Instant::now();
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    assert_eq!(seen.next(), "x");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// Older programs have made one consumer, without a filter, for what is delayed and for what is due
+/// and held up.
+#[test]
+fn what_an_older_program_has_delayed_comes() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "older-later");
+    let stream = "cmwq-later_older-later";
+    for consumer in ["timers", "again"] {
+        server.api(&format!("CONSUMER.DELETE.{stream}.{consumer}"), &json!({}));
+    }
+    let config = json!({
+        "durable_name": "timers",
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": 1_000_000_000,
+        "max_ack_pending": -1,
+    });
+    let request = json!({ "stream_name": stream, "config": config });
+    server.api(&format!("CONSUMER.DURABLE.CREATE.{stream}.timers"), &request);
+    let _ = queue.queue_delayed("f", "far", Duration::from_secs(3600)).unwrap();
+    let other = Outsider::new(&server);
+    other
+        .publish(["1", "2"].map(|i| format!("cmwq.again.older-later.due.{i}.f.u-{i}")).into_iter());
+    let _ = queue.queue_delayed("f", "near", Duration::from_millis(1)).unwrap();
+    // A machine has said when the one comes, and has died with the next.
+    let words = [r#"-NAK {"delay":3600000000000}"#, "+WPI"];
+    let [_, _] = words.map(|word| other.say(&other.take_from(&format!("{stream}.timers")), word));
+    let queue = broker.queue("older-later").open().unwrap();
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    let mut ran = [seen.next(), seen.next(), seen.next()];
+    ran.sort();
+    assert_eq!(ran, ["", "", "near"]);
+    queue.flush().unwrap();
+    assert_eq!((seen.rest(), queue.backlog().unwrap().delayed), (Vec::new(), 1));
 }

@@ -1,6 +1,6 @@
 //! What a machine says of it when it gets no items.
 
-use std::fs;
+use std::time::Duration;
 
 use cmwq_nats::{ErrorKind, Serving};
 use serde_json::json;
@@ -66,23 +66,46 @@ fn a_machine_says_that_the_broker_is_away() {
 /// The broker answers nothing then, but tells of the queue if it may.
 #[test]
 fn a_machine_says_that_it_may_not_ask_for_items() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = directory.path().join("permissions.conf");
-    let text = r#"
-        authorization: { users: [ {
-            user: machine
-            password: secret
-            permissions: { publish: { deny: "$JS.API.CONSUMER.MSG.NEXT.>" } }
-        } ] }
-        no_auth_user: machine
-    "#;
-    fs::write(&config, text).unwrap();
-    let more = vec!["-c".to_owned(), config.display().to_string()];
-    let server = broker_or_skip!(Server::told(more));
+    let forbidding = forbidding("$JS.API.CONSUMER.MSG.NEXT.>");
+    let server = broker_or_skip!(Server::configured("", &forbidding));
     let broker = server.connect();
     let queue = queue(&broker, "forbidden");
     let serving = queue.serve().function("f", |_| Ok(())).start().unwrap();
     eventually("the machine says so", || kind_of(&serving) == Some(ErrorKind::Unreachable));
     let trouble = serving.trouble().unwrap().to_string();
     assert!(trouble.contains("may publish to $JS.API.CONSUMER.MSG.NEXT"), "{trouble}");
+}
+
+/// What it says of items then comes to nothing: each would run again and again.
+#[test]
+fn a_machine_says_that_it_may_not_acknowledge() {
+    let server = broker_or_skip!(Server::configured("", &forbidding("$JS.ACK.>")));
+    let broker = server.connect();
+    let queue = broker.queue("unheard").dead_after(Duration::from_millis(100)).open().unwrap();
+    let serving = queue.serve().function("f", |_| Ok(())).attempts(1).start().unwrap();
+    let _ = queue.queue("f", "").unwrap();
+    eventually("the machine says so", || kind_of(&serving) == Some(ErrorKind::Unreachable));
+    let trouble = serving.trouble().unwrap().to_string();
+    assert!(trouble.contains("may publish to $JS.ACK."), "{trouble}");
+    // It comes for ever, and does not run, nor become letters.
+    eventually("it comes again", || serving.stats().taken >= 7);
+    assert!(serving.stats().completed <= 4);
+    assert_eq!(queue.backlog().unwrap().dead, 0);
+    server.configure_anew(&forbidding("nothing"));
+    queue.flush().unwrap();
+    eventually("nothing is wrong", || serving.trouble().is_none());
+}
+
+/// What clients of a broker may not publish to.
+fn forbidding(subject: &str) -> String {
+    format!(
+        r#"
+        authorization: {{ users: [ {{
+            user: machine
+            password: secret
+            permissions: {{ publish: {{ deny: "{subject}" }} }}
+        }} ] }}
+        no_auth_user: machine
+        "#
+    )
 }

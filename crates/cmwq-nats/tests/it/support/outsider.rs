@@ -1,6 +1,8 @@
 //! A program that takes items as machines do, and says of them what it is told to.
 
-use async_nats::{Client, Subject, Subscriber};
+use std::time::Duration;
+
+use async_nats::{Client, HeaderMap, Subject, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,8 +22,13 @@ impl Outsider {
 
     /// Takes the next item of a queue. Where to say what has become of it.
     pub(crate) fn take(&self, queue: &str) -> Subject {
+        self.take_from(&format!("cmwq-run_{queue}.machines"))
+    }
+
+    /// Takes the next message of a stream's consumer.
+    pub(crate) fn take_from(&self, consumer: &str) -> Subject {
         let (client, inbox) = (&self.client, self.client.new_inbox());
-        let next = format!("$JS.API.CONSUMER.MSG.NEXT.cmwq-run_{queue}.machines");
+        let next = format!("$JS.API.CONSUMER.MSG.NEXT.{consumer}");
         self.runtime.block_on(async {
             let mut messages = client.subscribe(inbox.clone()).await.unwrap();
             client.publish_with_reply(next, inbox, "".into()).await.unwrap();
@@ -39,14 +46,34 @@ impl Outsider {
         })
     }
 
-    /// Waits for so many messages.
-    pub(crate) fn hear(&self, mut messages: Subscriber, many: usize) {
+    /// Waits for so many messages. What they say.
+    pub(crate) fn hear(&self, mut messages: Subscriber, many: usize) -> Vec<String> {
         self.runtime.block_on(async {
+            let mut heard = Vec::new();
             for _ in 0..many {
-                messages.next().await.unwrap();
+                let message = messages.next().await.unwrap();
+                heard.push(String::from_utf8_lossy(&message.payload).into_owned());
             }
             // It needs the runtime for its end.
             drop(messages);
+            heard
+        })
+    }
+
+    /// Publishes to many subjects, faster than one who waits for each answer.
+    pub(crate) fn publish(&self, subjects: impl Iterator<Item = String>) {
+        self.publish_later(subjects, Duration::ZERO);
+    }
+
+    /// Items with a delay.
+    pub(crate) fn publish_later(&self, subjects: impl Iterator<Item = String>, delay: Duration) {
+        self.runtime.block_on(async {
+            for subject in subjects {
+                let mut headers = HeaderMap::new();
+                headers.insert("Cmwq-Delay", delay.as_millis().to_string());
+                self.client.publish_with_headers(subject, headers, "".into()).await.unwrap();
+            }
+            self.client.request("$JS.API.INFO", "".into()).await.unwrap();
         });
     }
 

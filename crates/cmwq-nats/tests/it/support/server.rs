@@ -42,6 +42,32 @@ impl Server {
         Some(server)
     }
 
+    /// One with a configuration: of JetStream, and of the rest.
+    pub(crate) fn configured(jetstream: &str, rest: &str) -> Option<Self> {
+        let [port] = free_ports();
+        let mut server = Self::new(vec![port], Vec::new())?;
+        server.more = vec!["-c".to_owned(), server.config().display().to_string()];
+        server.write_config(jetstream, rest);
+        server.run();
+        Some(server)
+    }
+
+    /// Changes the rest while it runs.
+    pub(crate) fn configure_anew(&self, rest: &str) {
+        self.write_config("", rest);
+        self.signal("-HUP");
+    }
+
+    fn write_config(&self, jetstream: &str, rest: &str) {
+        let store = self.directory.path().display();
+        let text = format!("jetstream {{\nstore_dir: \"{store}\"\n{jetstream}\n}}\n{rest}");
+        fs::write(self.config(), text).unwrap();
+    }
+
+    fn config(&self) -> PathBuf {
+        self.directory.path().join("nats.conf")
+    }
+
     /// Three that are a cluster. They may take a moment to find each other.
     pub(crate) fn cluster() -> Option<[Self; 3]> {
         let [a, b, c, routes @ ..] = free_ports::<6>();
@@ -87,8 +113,11 @@ impl Server {
 
     fn spawn(&self) -> Child {
         let mut command = Command::new(&self.program);
-        command.args(["-a", "127.0.0.1", "-p", &self.port.to_string(), "-js", "-sd"]);
-        command.arg(self.directory.path()).args(&self.more);
+        command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]).args(&self.more);
+        // It takes that from one of both places only.
+        if !self.config().exists() {
+            command.args(["-js", "-sd"]).arg(self.directory.path());
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().unwrap()
     }
