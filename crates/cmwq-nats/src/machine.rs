@@ -99,6 +99,8 @@ pub(crate) struct Machine {
     closing: watch::Sender<bool>,
     /// A puller was dropped that never ran.
     is_refused: AtomicBool,
+    /// The last one, which need not begin any more when the machine is closed.
+    last_puller: Mutex<Option<cmwq::JoinHandle<()>>>,
     /// Pullers in the worklist, waiting, or running a function.
     pullers: Mutex<usize>,
     has_ended: Condvar,
@@ -136,6 +138,7 @@ impl Machine {
             dead_after,
             closing: watch::Sender::new(false),
             is_refused: AtomicBool::new(false),
+            last_puller: Mutex::default(),
             pullers: Mutex::new(0),
             has_ended: Condvar::new(),
             has_news,
@@ -238,6 +241,7 @@ impl Machine {
             return true;
         }
         self.closing.send_replace(true);
+        self.cancel_puller();
         // One of its functions would wait for its own end. What the broker still sends goes back to
         // it, and the last puller takes the machine along.
         let has_ended = !inside::is_inside(self) && self.end(limit);
@@ -309,7 +313,23 @@ impl Machine {
     fn send_puller(self: &Arc<Self>) {
         *self.pullers() += 1;
         let puller = Puller { machine: self.clone(), has_run: false };
-        drop(self.plan.workqueue.queue(move || puller.run()));
+        let handle = self.plan.workqueue.queue(move || puller.run());
+        let before = self.last_puller().replace(handle);
+        drop(before);
+        // Whoever closes it in this moment may have looked before.
+        if self.is_closing() {
+            self.cancel_puller();
+        }
+    }
+
+    /// It may have its turn only behind items of others.
+    fn cancel_puller(&self) {
+        let last = self.last_puller().take();
+        drop(last.and_then(cmwq::JoinHandle::cancel));
+    }
+
+    fn last_puller(&self) -> MutexGuard<'_, Option<cmwq::JoinHandle<()>>> {
+        self.last_puller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a message.
@@ -519,7 +539,7 @@ impl Puller {
 
 impl Drop for Puller {
     fn drop(&mut self) {
-        if !self.has_run {
+        if !self.has_run && !self.machine.is_closing() {
             self.machine.is_refused.store(true, Ordering::Relaxed);
         }
         *self.machine.pullers() -= 1;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::Workqueue;
 use cmwq_nats::Serving;
 
 use crate::support::{Gate, broker_or_skip, eventually, holding, queue, runs};
@@ -49,4 +50,24 @@ fn who_closes_with_a_limit_does_not_wait_for_longer() {
     item.flush().unwrap();
     let idle = holding(queue.serve(), note, &gate).start().unwrap();
     assert!(idle.close_timeout(Duration::MAX), "nothing runs");
+}
+
+/// The program's own item, which goes before the machine's, may end only after that has.
+#[test]
+fn a_machine_that_has_no_turn_on_its_workqueue_closes() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "closes-behind");
+    let wq = Workqueue::builder("own").ordered().build().unwrap();
+    let gate = Gate::default();
+    let own = wq.queue({
+        let gate = gate.clone();
+        move || gate.pass()
+    });
+    let (note, _seen) = runs();
+    let serving = holding(queue.serve().on(&wq), note, &gate).start().unwrap();
+    assert!(serving.is_serving());
+    assert!(serving.close_timeout(Duration::from_secs(20)), "nothing of the queue's runs");
+    gate.open();
+    own.join().unwrap();
 }
