@@ -42,6 +42,10 @@ pub(crate) const NO_CONSUMER: u64 = 10014;
 const IN_PROCESS: u64 = 10158;
 /// How often one asks again what became of that, [`PAUSE`] apart: it takes some milliseconds.
 const UNKNOWN_TRIES: u32 = 10;
+/// Its number for "insufficient resources": it has no room for a message, or too much to do.
+const NO_RESOURCES: u64 = 10023;
+/// How often one asks again, [`PAUSE`] apart, since the latter passes.
+const NO_RESOURCES_TRIES: u32 = 20;
 /// Its number for "no such message".
 pub(crate) const NO_MESSAGE: u64 = 10037;
 
@@ -137,7 +141,8 @@ pub(crate) async fn ask(
     question: Question,
     patience: Duration,
 ) -> Result<Result<Value, No>, Error> {
-    insist(client, what, question, patience, |answer| read(&answer.payload)).await
+    insist(client, what, question, patience, |answer| read(&answer.payload).map_err(|no| no.text))
+        .await
 }
 
 /// The first message of a stream from a number on, if there is one: the message itself, with what
@@ -243,15 +248,15 @@ fn in_vain(what: &str, patience: Duration, tried: Option<String>) -> Error {
     Error::new(ErrorKind::Unreachable, text)
 }
 
-/// An answer, a no, or what else came.
-fn read(payload: &[u8]) -> Result<Result<Value, No>, String> {
-    let answer: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+/// An answer, a no, or what else came, which may pass.
+fn read(payload: &[u8]) -> Result<Result<Value, No>, No> {
+    let answer: Value =
+        serde_json::from_slice(payload).map_err(|error| No { code: 0, text: error.to_string() })?;
     let Some(error) = answer.get("error") else { return Ok(Ok(answer)) };
     let text = error["description"].as_str().unwrap_or("no reason given").to_owned();
-    if error["code"] == UNAVAILABLE && limit_in(&text).is_none() {
-        return Err(text);
-    }
-    Ok(Err(No { code: error["err_code"].as_u64().unwrap_or(0), text }))
+    let is_over = error["code"] != UNAVAILABLE || limit_in(&text).is_some();
+    let no = No { code: error["err_code"].as_u64().unwrap_or(0), text };
+    if is_over { Ok(Err(no)) } else { Err(no) }
 }
 
 /// Which limit a refused message would exceed. All have the number 10077, "the message could not be
@@ -275,7 +280,7 @@ pub(crate) enum Stored {
     Occupied,
     /// The stream has as many messages as it may have.
     Full,
-    /// The stream has as many bytes as an operator allows.
+    /// The stream has as many bytes as an operator allows, or the broker.
     NoRoom,
 }
 
@@ -294,9 +299,15 @@ pub(crate) async fn store(
     let mut number = 0;
     let answer = loop {
         let question = message.with_id_number(number, client.max_payload());
-        let tries = AtomicU32::new(0);
-        let read = |answer: Message| match read(&answer.payload)? {
-            answer if !is_unknown(&answer) => Ok(Some(answer)),
+        let (tries, no_resources) = (AtomicU32::new(0), AtomicU32::new(0));
+        let read = |answer: Message| match read(&answer.payload) {
+            Err(No { code: NO_RESOURCES, text })
+                if no_resources.fetch_add(1, Ordering::Relaxed) >= NO_RESOURCES_TRIES =>
+            {
+                Ok(Some(Err(No { code: NO_RESOURCES, text })))
+            }
+            Err(No { text, .. }) => Err(text),
+            Ok(answer) if !is_unknown(&answer) => Ok(Some(answer)),
             _ if tries.fetch_add(1, Ordering::Relaxed) >= UNKNOWN_TRIES => Ok(None),
             _ => Err("the broker does not say whether it has stored the message".to_owned()),
         };
@@ -307,6 +318,7 @@ pub(crate) async fn store(
     };
     match answer {
         Ok(_) => Ok(Stored::Here),
+        Err(no) if no.code == NO_RESOURCES => Ok(Stored::NoRoom),
         Err(no) => limit_in(&no.text).ok_or_else(|| no.to_error(&what)),
     }
 }
@@ -391,7 +403,7 @@ mod tests {
             assert_eq!(limit_in(&no.text), Some(limit), "{what}");
         }
         let starts = br#"{"error":{"code":503,"err_code":10008,"description":"unavailable"}}"#;
-        assert_eq!(read(starts), Err("unavailable".to_owned()));
+        assert_eq!(read(starts).unwrap_err().text, "unavailable");
         assert!(read(b"").is_err());
     }
 }

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     /// The broker said no. Nothing was done.
     Refused,
     /// The queue has as many items as [`max_queued`](crate::QueueBuilder::max_queued) allows, or as
-    /// many bytes as an operator does.
+    /// many bytes as an operator does, or the broker has no room for more.
     Full,
     /// A thread or a workqueue could not be had on this machine; or this process was forked from
     /// the one that has connected.

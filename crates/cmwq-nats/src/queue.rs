@@ -468,8 +468,8 @@ impl SharedQueue {
                 ErrorKind::Full,
                 format!(
                     "queue '{}' has as many bytes as an operator allows (max_bytes of a stream \
-                     cmwq-…_{0}): wait, as by `flush`, let more machines serve it, or have that \
-                     raised",
+                     cmwq-…_{0}), or the broker has no room for more (max_file_store, or the \
+                     disk): wait, as by `flush`, let more machines serve it, or have that raised",
                     self.name()
                 ),
             )),

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq_nats::{ErrorKind, Serving, SharedQueue};
 use serde_json::json;
 
-use crate::support::{Gate, broker_or_skip, eventually, holding, noting, queue, runs, text};
+use crate::support::{
+    Gate, Server, broker_or_skip, eventually, holding, noting, queue, runs, text,
+};
 
 /// A machine whose items note how many run at once, and block for a moment.
 fn counting(queue: &SharedQueue, now: &Arc<AtomicU32>, most: &Arc<AtomicU32>) -> Serving {
@@ -190,4 +192,22 @@ fn functions_by_name_share_a_queue() {
     let mut ran = [seen.next(), seen.next()];
     ran.sort();
     assert_eq!(ran, ["a 1", "b 2"]);
+}
+
+/// Which is not for want of a connection, and does not pass by itself.
+#[test]
+fn a_broker_without_room_says_so() {
+    let server = broker_or_skip!(Server::configured("max_file_store: 1MB", ""));
+    let broker = server.connect();
+    let queue = queue(&broker, "no-room");
+    let begun = Instant::now();
+    let error = loop {
+        match queue.queue("f", vec![0; 200_000]) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(error.to_string().contains("max_file_store"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
