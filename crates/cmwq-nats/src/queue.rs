@@ -24,6 +24,9 @@ pub(crate) const UNLIMITED: i64 = -1;
 /// How often somebody looks whether what he waits for is done: at first, and at most.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
 
+/// The longest time that the broker is told.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A description of a shared queue; see [`Broker::queue`].
 ///
 /// What is said of limits is the queue's, not the program's: it holds for all machines, and stays
@@ -157,7 +160,8 @@ fn millis(delay: Duration) -> u64 {
 }
 
 pub(crate) fn nanos(duration: Duration) -> Value {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).into()
+    let nanos = duration.min(CENTURY).as_nanos();
+    u64::try_from(nanos).expect("a century is less").into()
 }
 
 impl SharedQueue {

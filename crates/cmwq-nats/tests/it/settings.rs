@@ -2,11 +2,11 @@
 
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq_nats::{Broker, ErrorKind, QueueBuilder};
 
-use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs};
+use crate::support::{Gate, Server, broker_or_skip, eventually, holding, noting, queue, runs};
 
 #[test]
 fn what_is_not_said_stays_as_it_is() {
@@ -128,6 +128,30 @@ fn nonsense_is_refused_with_a_hint() {
     // No cluster: the broker says why.
     let refused = broker.queue("b").replicas(3).open().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Refused, "{refused}");
+}
+
+/// The broker reckons with it, in nanoseconds.
+#[test]
+fn machines_may_be_taken_for_dead_never() {
+    for silence in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
+        let server = broker_or_skip!();
+        let broker = server.connect();
+        let queue = broker.queue("never").dead_after(silence).open().unwrap();
+        let (note, seen) = runs();
+        let gate = Gate::default();
+        let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+        let _ = queue.queue("f", "held").unwrap();
+        assert_eq!(seen.next(), "held");
+        let (begun, before) = (Instant::now(), server.cpu_ticks());
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // 100 ticks a second.
+        let (used, took) = (server.cpu_ticks() - before, begun.elapsed().as_millis() / 10);
+        assert!(u128::from(used) < took / 2, "{used} of {took} ticks");
+        assert!(consumers(&server, ["never".to_owned()].into_iter())[0].1 < u64::MAX / 4);
+        gate.open();
+    }
 }
 
 #[test]

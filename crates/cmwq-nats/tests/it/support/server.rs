@@ -141,6 +141,14 @@ impl Server {
         assert!(told.success());
     }
 
+    /// The CPU time that it has used, in clock ticks.
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let child = self.child.as_ref().expect("it runs");
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
     /// Lets it end by itself: then it also has what it has not said it has.
     pub(crate) fn stop(&mut self) {
         if self.child.is_some() {
