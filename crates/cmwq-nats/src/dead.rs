@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_nats::Message;
-use serde_json::json;
-
 use crate::api::{self, ITEM_ID, MESSAGE_ID, Question};
 use crate::error::Error;
 use crate::item::Item;
 use crate::names::{Address, Place};
 use crate::queue::SharedQueue;
+use async_nats::Message;
 
 /// The header that says why.
 const ERROR: &str = "Cmwq-Error";
@@ -170,12 +168,11 @@ impl DeadLetter {
     /// Drops the item for good.
     ///
     /// # Errors
-    /// [`Unreachable`](crate::ErrorKind::Unreachable).
+    /// [`Unreachable`](crate::ErrorKind::Unreachable). [`Refused`](crate::ErrorKind::Refused): an
+    /// operator forbids it.
     pub fn remove(self) -> Result<(), Error> {
-        let path = format!("STREAM.MSG.DELETE.{}", self.queue.names.stream(Place::Dead));
-        // A no means that somebody else has removed it.
-        let request = json!({ "seq": self.sequence });
-        self.queue.api(&what(&self.queue), &path, &request).map(drop)
+        // If it is not there, somebody else has removed it.
+        self.queue.remove_number(Place::Dead, self.sequence).map(drop)
     }
 }
 

@@ -159,6 +159,8 @@ fn millis(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
+/// The broker adds to what it is told: of what it cannot reckon with, and of [`Duration::MAX`], a
+/// century is left.
 pub(crate) fn nanos(duration: Duration) -> Value {
     let nanos = duration.min(CENTURY).as_nanos();
     u64::try_from(nanos).expect("a century is less").into()
@@ -367,10 +369,11 @@ impl SharedQueue {
     /// Machines that serve it wait until somebody opens it again; their
     /// [`trouble`](crate::Serving::trouble) says so.
     ///
-    /// Let functions that run end before the queue is opened again under its name: the numbers of
-    /// items begin anew then, and what a machine says at the end of a run of the old queue is taken
-    /// for a word about the new item that has its number, if a machine has taken that. It would be
-    /// lost if it then failed, or be run once more.
+    /// Let functions that run end before the queue is opened again under its name, and what has
+    /// failed wait for its next attempt, a minute at most: the numbers of items begin anew then, and
+    /// what a machine says at the end of a run or a wait of the old queue is taken for a word about
+    /// the new item that has its number, if a machine has taken that. It would be lost if it then
+    /// failed, or be run once more.
     ///
     /// # Errors
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
@@ -511,8 +514,13 @@ impl SharedQueue {
     pub(crate) fn remove_number(&self, place: Place, sequence: u64) -> Result<bool, Error> {
         let what = format!("take an item back from queue '{}'", self.name());
         let path = format!("STREAM.MSG.DELETE.{}", self.names.stream(place));
-        let removed = self.api(&what, &path, &json!({ "seq": sequence, "no_erase": true }))?;
-        Ok(removed.is_ok())
+        // Letters are overwritten: they may have lain there for long.
+        let request = json!({ "seq": sequence, "no_erase": place != Place::Dead });
+        match self.api(&what, &path, &request)? {
+            Ok(_) => Ok(true),
+            Err(_) if self.search(place, &json!({ "seq": sequence }))?.is_none() => Ok(false),
+            Err(no) => Err(no.to_error(&what)),
+        }
     }
 
     /// Says of an item that a machine has that it was cancelled.

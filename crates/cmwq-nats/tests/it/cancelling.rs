@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use cmwq_nats::{Cancelled, ErrorKind};
+use serde_json::json;
 
 use crate::support::{Gate, broker_or_skip, eventually, holding, noting, queue, runs};
 
@@ -216,4 +217,21 @@ fn what_is_held_up_can_be_taken_back() {
     queue.flush().unwrap();
     assert_eq!(seen.rest(), [""; 0]);
     eventually("nothing is left", || queue.backlog().unwrap().delayed == 0);
+}
+
+/// An operator may forbid that messages are taken away: then it is not as if they were not there.
+#[test]
+fn what_the_broker_does_not_take_back_is_not_taken_for_gone() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "kept-back");
+    server.configure("cmwq-run_kept-back", "deny_delete", json!(true));
+    server.configure("cmwq-dead_kept-back", "deny_delete", json!(true));
+    let ticket = queue.queue("f", "x").unwrap();
+    assert_eq!(ticket.cancel().unwrap_err().kind(), ErrorKind::Refused);
+    let failing = queue.serve().attempts(1).function("f", |_| Err("fails".into()));
+    let _serving = failing.start().unwrap();
+    queue.flush().unwrap();
+    let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
+    assert_eq!(letter.remove().unwrap_err().kind(), ErrorKind::Refused);
 }
