@@ -369,10 +369,10 @@ impl SharedQueue {
     /// Machines that serve it wait until somebody opens it again; their
     /// [`trouble`](crate::Serving::trouble) says so.
     ///
-    /// Let functions that run end before the queue is opened again under its name, and what has
-    /// failed wait for its next attempt, a minute at most: the numbers of items begin anew then, and
-    /// what a machine says at the end of a run or a wait of the old queue is taken for a word about
-    /// the new item that has its number, if a machine has taken that. It would be lost if it then
+    /// Let functions that run end before the queue is opened again under its name, and the pauses
+    /// of what has failed, a minute at most: the numbers of items begin anew then, and what a
+    /// machine says at the end of a run or a pause of the old queue is taken for a word about the
+    /// new item that has its number, if a machine has taken that. It would be lost if it then
     /// failed, or be run once more.
     ///
     /// # Errors

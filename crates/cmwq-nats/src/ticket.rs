@@ -32,6 +32,9 @@ pub enum Cancelled {
 
 impl Ticket {
     pub(crate) fn new(queue: SharedQueue, address: Address, was_pending: bool) -> Self {
+        // Of an item without a key the broker may know that it is there, but not any more that this
+        // is a repetition.
+        let was_pending = was_pending && address.is_keyed();
         Self { queue, address, was_pending }
     }
 
@@ -94,7 +97,9 @@ impl Ticket {
     /// [`SharedQueue::flush`](crate::SharedQueue::flush). Nor must one wait for an item that cannot
     /// start before it has returned: of its own queue, if that is
     /// [`ordered`](crate::QueueBuilder::ordered), or if as many functions wait so as
-    /// [`max_active`](crate::QueueBuilder::max_active) allows. That is not noticed.
+    /// [`max_active`](crate::QueueBuilder::max_active) allows; or, where no other machine serves
+    /// it, of one that is served on an ordered local workqueue, or one without another place. That
+    /// is not noticed.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput): the caller runs this very item.
