@@ -1,12 +1,14 @@
 //! Machines that take no more.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use cmwq_nats::Serving;
+use serde_json::json;
 
-use crate::support::{Gate, broker_or_skip, eventually, holding, queue, runs};
+use crate::support::{Gate, Outsider, broker_or_skip, eventually, holding, queue, runs};
 
 /// Its own puller ends when the function has returned.
 #[test]
@@ -70,4 +72,32 @@ fn a_machine_that_has_no_turn_on_its_workqueue_closes() {
     assert!(serving.close_timeout(Duration::from_secs(20)), "nothing of the queue's runs");
     gate.open();
     own.join().unwrap();
+}
+
+/// The process may end right after that. Else the item would wait for as long as the broker takes
+/// to miss the machine.
+#[test]
+fn a_machine_that_closes_ends_what_it_moves() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "moving");
+    let serving = queue.serve().function("f", |_| Ok(())).start().unwrap();
+    let other = Outsider::new(&server);
+    // This one stands in for the queue, and takes its time.
+    server.api("STREAM.DELETE.cmwq-run_moving", &json!({}));
+    let moved = other.listen("cmwq.run.moving.>");
+    let words = other.listen("$JS.ACK.cmwq-later_moving.timers.>");
+    let _ = queue.queue_delayed("f", "", Duration::ZERO).unwrap();
+    let of = other.hear_one(moved);
+    let closing = thread::spawn(move || {
+        serving.close();
+        drop((queue, broker));
+    });
+    let begun = Instant::now();
+    eventually("it has had time to close", || begun.elapsed() > Duration::from_millis(300));
+    let is_waiting = !closing.is_finished();
+    other.say(&of, r#"{"stream":"cmwq-run_moving","seq":1}"#);
+    let heard = other.hear(words, usize::from(is_waiting));
+    assert_eq!(heard, ["+ACK"], "it waits for what it has asked");
+    closing.join().unwrap();
 }

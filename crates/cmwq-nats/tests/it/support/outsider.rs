@@ -60,6 +60,15 @@ impl Outsider {
         })
     }
 
+    /// Waits for a message. Where its answer goes.
+    pub(crate) fn hear_one(&self, mut messages: Subscriber) -> Subject {
+        self.runtime.block_on(async {
+            let reply = messages.next().await.unwrap().reply.expect("a question");
+            drop(messages);
+            reply
+        })
+    }
+
     /// Publishes to many subjects, faster than one who waits for each answer.
     pub(crate) fn publish(&self, subjects: impl Iterator<Item = String>) {
         self.publish_later(subjects, Duration::ZERO);
