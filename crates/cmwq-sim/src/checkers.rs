@@ -15,7 +15,7 @@
 //! | `reentrance` | an item runs twice at once |
 //! | `limit` | more items of a queue run than `max_active` allows |
 //! | `node` | an unbound queue's limit is not split over the nodes as it should be |
-//! | `place` | something runs on a CPU that is offline, or where its worker does not belong |
+//! | `place` | something runs on a CPU that is offline, or where its worker does not belong; or an item of a managed queue for which nobody named a CPU starts on an isolated one |
 //! | `conservation` | what was queued is not run or cancelled exactly once |
 //! | `order` | items of one queue and pool start in another order than they were queued |
 //! | `life` | a queue goes before its items are done, is used after that, or leaves workers |
@@ -209,7 +209,7 @@ impl Checkers {
             ("life", Box::new(life::Life::new(plan))),
             ("node", Box::new(node::Node::new(plan))),
             ("order", Box::new(order::Order::new(plan))),
-            ("place", Box::new(place::Placement)),
+            ("place", Box::new(place::Placement::new(plan))),
             ("delay", Box::new(delay::Delay::default())),
             ("flush", Box::new(flush::Flush::new(plan))),
             ("concurrency", Box::new(concurrency::Concurrency::new(plan))),

@@ -22,6 +22,9 @@ pub struct Config {
     pub scope: Scope,
     /// The pods of managed queues that name no scope.
     pub managed_scope: Scope,
+    /// So many of the first CPUs are isolated: managed queues use them only for items that are queued
+    /// for them. Other queues use all CPUs here. At least two others are left, or none is isolated.
+    pub isolated: u32,
     /// What things cost.
     pub costs: Costs,
     /// How blocking workers are noticed.
@@ -293,6 +296,7 @@ impl Config {
             shape: Shape::Pods { cpus: cpus.max(1), pod_cpus: cpus.max(1), node_pods: 1 },
             scope: Scope::usual(QueueKind::Unbound),
             managed_scope: Scope::usual(QueueKind::Managed),
+            isolated: 0,
             costs: Costs::default(),
             detect: Detect::default(),
             faults: Faults::default(),

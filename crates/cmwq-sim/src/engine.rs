@@ -308,7 +308,7 @@ impl<'a> Engine<'a> {
             budget: item.nr_queueings,
             ..ItemState::default()
         };
-        let machine = Machine::new(config.shape, config.placement);
+        let machine = Machine::with_isolated(config.shape, config.placement, config.isolated);
         let mut engine = Self {
             plan,
             config,

@@ -110,7 +110,13 @@ pub(crate) struct Machine {
 pub(crate) const WHOLE: u32 = 0;
 
 impl Machine {
-    pub(crate) fn new(shape: Shape, placement: Placement) -> Self {
+    #[cfg(test)]
+    fn new(shape: Shape, placement: Placement) -> Self {
+        Self::with_isolated(shape, placement, 0)
+    }
+
+    /// So many of the first CPUs are isolated.
+    pub(crate) fn with_isolated(shape: Shape, placement: Placement, isolated: u32) -> Self {
         let cpu = |cpu| Cpu {
             is_online: true,
             running: None,
@@ -125,7 +131,7 @@ impl Machine {
         };
         Self {
             cpus: (0..shape.cpus()).map(cpu).collect(),
-            domains: Domains::new(shape),
+            domains: Domains::new(shape, isolated),
             displaced: BTreeSet::new(),
             movable: BTreeSet::new(),
             threads: Vec::new(),
@@ -253,6 +259,7 @@ impl Machine {
             self.movable.remove(&tid);
         }
         self.track(WHOLE);
+        self.track(self.domains.managed());
     }
 
     /// The movable threads that wait for a CPU.
@@ -289,7 +296,7 @@ impl Machine {
         match place {
             Place::Cpu(cpu) if self.is_online(cpu) => place,
             Place::Domain(domain) if self.domains.nr_online(domain) > 0 => place,
-            _ => Place::Domain(WHOLE),
+            _ => Place::Domain(self.domains.managed()),
         }
     }
 

@@ -11,12 +11,13 @@ use crate::config::{Config, Sabotage};
 use crate::event::PoolNo;
 use crate::grown::grown;
 use crate::machine::{Machine, Place, WHOLE};
+use crate::topology::Scope;
 
 mod pool;
 mod queue;
 
 pub(crate) use pool::Pool;
-pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue, kind_of, pool_of};
+pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue, kind_of, managed_pod, pool_of};
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,9 +45,10 @@ pub enum PoolKind {
     },
 }
 
-/// Whether the domain has all CPUs.
+/// Whether the domain has all CPUs that managed queues use unasked.
 fn is_whole(domain: u32, machine: &Machine) -> bool {
-    machine.domains().cpus(domain).len() == machine.nr_cpus() as usize
+    let domains = machine.domains();
+    domains.cpus(domain).len() >= domains.cpus(domains.managed()).len()
 }
 
 impl PoolKind {
@@ -83,19 +85,27 @@ impl PoolKind {
         }
     }
 
+    /// Of these, the ones that managed queues use unasked.
+    fn nr_managed(self, machine: &Machine) -> u32 {
+        match self.place() {
+            Place::Cpu(cpu) => machine.domains().nr_managed(machine.domains().pod(Scope::Cpu, cpu)),
+            Place::Domain(domain) => machine.domains().nr_managed(domain),
+        }
+    }
+
     /// Where its workers belong as things are, and how many of them may run at once. The machine
     /// itself sends a thread anywhere whose CPUs are all offline, and brings it back.
     pub(crate) fn belonging(self, machine: &Machine) -> Belonging {
-        let online = self.nr_online(machine);
-        let own = OwnCpus { allowed: online, managed: online };
+        let own = OwnCpus { allowed: self.nr_online(machine), managed: self.nr_managed(machine) };
         Belonging::of(self.in_core(), self.has_others(machine), own, u32::MAX)
     }
 
-    /// The CPUs that the core calls so. No CPU is kept free.
-    pub(crate) const fn which(self, cpus: Cpus) -> Place {
+    /// The CPUs that the core calls so. None is kept free of unbound queues.
+    pub(crate) const fn which(self, cpus: Cpus, machine: &Machine) -> Place {
         match cpus {
             Cpus::Own => self.place(),
-            Cpus::Unbound | Cpus::Managed | Cpus::Allowed => Place::Domain(WHOLE),
+            Cpus::Managed => Place::Domain(machine.domains().managed()),
+            Cpus::Unbound | Cpus::Allowed => Place::Domain(WHOLE),
         }
     }
 

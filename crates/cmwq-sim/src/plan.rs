@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::Nanos;
+use crate::bitset::BitSet;
 use crate::scenario::{QueueSpec, Scenario};
 use crate::script::Step;
 use crate::topology::Scope;
@@ -183,10 +184,7 @@ impl Plan {
     /// The greatest number of a CPU that the plan names.
     #[must_use]
     pub fn greatest_cpu(&self) -> Option<u32> {
-        let ops = self.items.iter().flat_map(|item| item.ops.iter());
-        let ops = ops.chain(self.calls.iter().map(|call| &call.op));
-        let ops = ops.chain(self.owners.iter().flat_map(|owner| &owner.ops));
-        let cpus = ops.filter_map(|op| match op {
+        let cpus = self.ops().filter_map(|op| match op {
             Op::Queue { cpu, .. } | Op::QueueDelayed { cpu, .. } | Op::ModDelayed { cpu, .. } => {
                 *cpu
             }
@@ -194,6 +192,26 @@ impl Plan {
             _ => None,
         });
         cpus.max()
+    }
+
+    /// The items that are queued for a CPU at some time, and not only by callers on it.
+    pub(crate) fn with_cpu(&self) -> BitSet {
+        let mut items = BitSet::default();
+        for op in self.ops() {
+            if let Op::Queue { item, cpu: Some(_) }
+            | Op::QueueDelayed { item, cpu: Some(_), .. }
+            | Op::ModDelayed { item, cpu: Some(_), .. } = *op
+            {
+                items.set(item, true);
+            }
+        }
+        items
+    }
+
+    fn ops(&self) -> impl Iterator<Item = &Op> {
+        let ops = self.items.iter().flat_map(|item| item.ops.iter());
+        let ops = ops.chain(self.calls.iter().map(|call| &call.op));
+        ops.chain(self.owners.iter().flat_map(|owner| &owner.ops))
     }
 }
 

@@ -327,6 +327,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     // No fault either: every queuer may lose its CPU there.
     let mut of_pushes = root.fork(13);
     let push = if of_pushes.chance(350_000) { of_pushes.magnitude(100, 100 * US) } else { 0 };
+    let isolated = draw_isolated(&mut root.fork(14), shape);
     // Thresholds that items of a random plan reach, oftener than not.
     let hog_thresh = later.magnitude(100 * US, 20 * MS);
     // Mostly oftener than in the runtime: random items seldom leave each other in peace for long.
@@ -339,6 +340,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         shape,
         scope,
         managed_scope,
+        isolated,
         hotplug: (storms || options.hotplug).then_some(hotplug),
         costs: Costs { rest, push, ..costs },
         has_long_items,
@@ -390,6 +392,13 @@ fn draw_managed_scope(rng: &mut Rng, options: &Options) -> Scope {
     let usual = Scope::usual(QueueKind::Managed);
     let scope = if rng.chance(500_000) { drawn } else { usual };
     options.scope.filter(takes).unwrap_or(scope)
+}
+
+/// On every fifth machine or so; two CPUs are left, to help each other.
+fn draw_isolated(rng: &mut Rng, shape: Shape) -> u32 {
+    let is_wanted = rng.chance(200_000);
+    let drawn = rng.magnitude(1, u64::from(shape.cpus())) as u32;
+    if is_wanted { drawn.min(shape.cpus().saturating_sub(2)) } else { 0 }
 }
 
 fn draw_hotplug(rng: &mut Rng, shape: Shape) -> Hotplug {

@@ -9,7 +9,7 @@ use super::{Checker, Moment, World};
 use crate::Nanos;
 use crate::event::{Event, GroupNo, PoolNo, What, WorkerNo};
 use crate::grown::grown;
-use crate::machine::{Place, Tid, WHOLE};
+use crate::machine::{Place, Tid};
 
 /// What is known of a managed pool.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +107,7 @@ impl Checker for Idle {
         if world.config.caches.is_some() {
             return Ok(());
         }
-        let nr_idle = world.machine.nr_idle(Place::Domain(WHOLE));
+        let nr_idle = world.machine.nr_idle(Place::Domain(world.machine.domains().managed()));
         if world.config.detection_is_exact() {
             let waiting = world.machine.waiting_movable().next();
             let found = waiting.filter(|_| nr_idle > 0);

@@ -1,18 +1,46 @@
 //! Nothing runs on a CPU that is offline, and workers run where they belong: those of a CPU on it,
-//! those of a pod within it, unless all of that is offline.
+//! those of a pod within it, unless all of that is offline. Nor does an item of a managed queue
+//! start on an isolated CPU, unless somebody has named a CPU for it.
 
 use super::{Checker, World};
+use crate::bitset::BitSet;
 use crate::event::{Event, PoolNo, Runner, What};
 use crate::machine::Place;
 use crate::places::PoolKind;
+use crate::plan::Plan;
 
 #[derive(Debug)]
-pub(super) struct Placement;
+pub(super) struct Placement {
+    /// Items for which somebody names a CPU at some time.
+    with_cpu: BitSet,
+}
+
+impl Placement {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self { with_cpu: plan.with_cpu() }
+    }
+
+    fn check_isolated(
+        &self,
+        item: usize,
+        pool: PoolNo,
+        cpu: u32,
+        world: &World<'_>,
+    ) -> Result<(), String> {
+        let is_managed = matches!(world.gauges[pool].kind, PoolKind::Managed(_));
+        let domains = world.machine.domains();
+        if !is_managed || domains.has(domains.managed(), cpu) || self.with_cpu.contains(item) {
+            return Ok(());
+        }
+        Err(format!("item {item}, for which nobody named a CPU, starts on isolated CPU {cpu}"))
+    }
+}
 
 impl Checker for Placement {
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         let (what, runner) = match event.what {
             What::Started(what, site, runner) => {
+                self.check_isolated(what.item, site.pool, runner.cpu, world)?;
                 // A rescuer belongs to the pool that it visits.
                 if world.home(runner.worker).is_none() {
                     return check_place(what.item, site.pool, runner.cpu, world);

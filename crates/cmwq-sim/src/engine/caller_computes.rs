@@ -25,15 +25,19 @@ impl Engine<'_> {
         let queue = self.plan.items[item].queue;
         let Queue { kind, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
         let queuer = Queuer { is_worker: false };
-        let has_others = pool_of(kind, here, scope, &self.machine).has_others(&self.machine);
+        let usual = self.stand_in(queue, here, false);
+        let has_others = pool_of(kind, usual, scope, &self.machine).has_others(&self.machine);
         // No CPU's sentinel tells of a pod that has several.
         let domains = self.machine.domains();
-        let is_told = domains.cpus(domains.pod(scope, here)).len() == 1;
+        let is_told = domains.cpus(domains.pod(scope, usual)).len() == 1;
         let may_leave = self.config.has_long_items && kind.may_leave(cpu.is_some());
         let lets_go = may_leave && queuer.lets_go(has_others, is_told);
+        let is_here = usual == here;
         let other = match lets_go {
-            true if self.config.callers_wait => self.cpu_of_backlog(queue, here),
-            true => self.other_cpu(queue, here),
+            true if queuer.takes_cpu(!self.config.callers_wait, is_here) => {
+                self.other_cpu(queue, usual)
+            }
+            true => self.cpu_of_backlog(queue, usual),
             false => None,
         };
         self.queue(item, cpu.or(other), here)
@@ -54,8 +58,7 @@ impl Engine<'_> {
         let pod = self.machine.domains().pod(scope, here);
         let board = &self.pools.boards[usize::from(is_high)];
         let joined = collects(board, pod as usize, Length::VeryLong)?;
-        let mut cpus = self.machine.domains().cpus(joined as u32);
-        cpus.find(|&cpu| self.machine.is_online(cpu))
+        Some(self.machine.domains().cpus(joined as u32).start)
     }
 
     /// Another CPU for an item whose caller computes on `here`; marks the pod of `here`. `None`:
@@ -69,10 +72,7 @@ impl Engine<'_> {
         self.turn = self.turn.wrapping_add(1);
         let board = &self.pools.boards[usize::from(is_high)];
         match instead_of(board, pod as usize, self.turn) {
-            Instead::Pod(other) => {
-                let mut cpus = self.machine.domains().cpus(other as u32);
-                cpus.find(|&cpu| self.machine.is_online(cpu))
-            }
+            Instead::Pod(other) => Some(self.machine.domains().cpus(other as u32).start),
             Instead::Home(computed_on) => {
                 if let Some(pod) = computed_on {
                     self.arm_sentinels(self.machine.domains().cpus(pod as u32).start);

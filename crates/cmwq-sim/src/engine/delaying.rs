@@ -131,7 +131,7 @@ impl Engine<'_> {
     fn go_together(&mut self, queue: QueueId, cpu: Option<u32>, items: &[ItemId]) {
         let here = self.caller_cpu();
         if self.lets_in(items[0], None) {
-            let link = self.link(queue, cpu.unwrap_or(here));
+            let link = self.link(queue, cpu.unwrap_or(here), cpu.is_some());
             let chosen = self.pools.list[link.pool].read().id();
             let words: Vec<_> = items.iter().map(|&item| (item, self.arena.word(item))).collect();
             let is_ordered = self.queues[queue].kind == Kind::Ordered;

@@ -9,6 +9,7 @@ use cmwq_core::detect::judge::{self, Look};
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::help;
+use cmwq_core::place::Cpus;
 use cmwq_core::{Finding, Found, Kick, WorkerId};
 
 use super::{Due, Engine, Mode, Run, Thread};
@@ -232,7 +233,7 @@ impl Engine<'_> {
         let pool = &self.pools.list[self.threads[tid].home];
         if is_unbound {
             let belonging = pool.kind.belonging(&self.machine);
-            self.machine.set_place(tid, pool.kind.which(belonging.unbound));
+            self.machine.set_place(tid, pool.kind.which(belonging.unbound, &self.machine));
         } else if self.is_left_bound(tid, seq) {
             // Items do not compute after their waits here: the worker may well wait for its CPU.
             self.machine.set_movable(tid, false);
@@ -450,10 +451,17 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_hog = true;
         }
-        if self.is_managed(tid) {
+        if self.is_managed(tid) && self.may_wake_elsewhere(tid) {
             self.machine.set_movable(tid, true);
         }
         self.regauge(tid);
+    }
+
+    /// Whether the worker, of a managed pool, may wake up on other CPUs: not if its own is set
+    /// apart.
+    pub(super) fn may_wake_elsewhere(&self, tid: Tid) -> bool {
+        let home = &self.pools.list[self.threads[tid].home];
+        home.kind.belonging(&self.machine).unbound == Cpus::Managed
     }
 
     /// A worker is back. If it was a hog, it counts now unless there was room for another one.

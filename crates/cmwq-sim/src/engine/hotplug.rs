@@ -10,7 +10,8 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
-use crate::places::PoolKind;
+use crate::machine::WHOLE;
+use crate::places::{PoolKind, managed_pod};
 use crate::rng::Rng;
 use crate::topology::Scope;
 
@@ -68,7 +69,10 @@ impl Engine<'_> {
 
     /// `false`: the CPU is the last one, or has left already.
     pub(super) fn cpu_leaves(&mut self, cpu: u32) -> bool {
-        if self.machine.nr_online() == 1 || !self.machine.is_online(cpu) {
+        let domains = self.machine.domains();
+        let is_last = |domain| domains.nr_online(domain) == 1 && domains.has(domain, cpu);
+        // Nor the last one that is not isolated: then isolated ones would be used, too.
+        if is_last(WHOLE) || is_last(domains.managed()) || !self.machine.is_online(cpu) {
             return false;
         }
         self.machine.take_down(cpu, self.now);
@@ -94,7 +98,7 @@ impl Engine<'_> {
             self.open_pods_of(cpu);
         }
         let own = [PoolKind::Cpu(cpu), PoolKind::Bh(cpu)].into_iter();
-        let pods = Scope::ALL.map(|(scope, _)| self.machine.domains().pod(scope, cpu));
+        let pods = Scope::ALL.map(|(scope, _)| managed_pod(cpu, scope, &self.machine));
         // Several scopes may have the same pod: then its pool is told twice, which does no harm.
         let managed = pods.into_iter().map(PoolKind::Managed);
         for kind in own.chain(managed) {
@@ -129,7 +133,7 @@ impl Engine<'_> {
         self.kick(pool, kick);
     }
 
-    /// The CPU of callers that are no workers.
+    /// The CPU of callers that are no workers: an isolated one, if there are any.
     pub(super) fn caller_cpu(&self) -> u32 {
         self.machine.online_from(0)
     }

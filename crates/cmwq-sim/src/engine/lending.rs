@@ -6,7 +6,7 @@ use crate::board::Board;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
-use crate::places::{Kind, Pool, PoolKind, Queue};
+use crate::places::{Kind, Pool, PoolKind, Queue, managed_pod};
 use crate::plan::Attrs;
 use cmwq_core::help::{self, Caller};
 use cmwq_core::place::OwnCpus;
@@ -64,9 +64,10 @@ impl Engine<'_> {
         for queue in 0..self.queues.len() {
             let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
             if kind == Kind::Managed {
-                let domain = self.machine.domains().pod(scope, cpu);
-                let nr_online = self.machine.domains().nr_online(domain);
-                let is_open = OwnCpus { allowed: nr_online, managed: nr_online }.may_help();
+                let domain = managed_pod(cpu, scope, &self.machine);
+                let domains = self.machine.domains();
+                let (allowed, managed) = (domains.nr_online(domain), domains.nr_managed(domain));
+                let is_open = OwnCpus { allowed, managed }.may_help();
                 self.pools.open(domain, is_high, is_open);
             }
         }

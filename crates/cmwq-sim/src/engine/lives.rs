@@ -79,7 +79,7 @@ impl Engine<'_> {
             let wanted = self.pool(wanted, self.queues[queue].is_high);
             if Pwqs::moves(now.pool, PoolId(wanted as u32)) {
                 self.runs_stay_behind |= self.queues[queue].kind.leaves_runs_behind();
-                is_led.push(self.link(queue, cpu).at());
+                is_led.push(self.link(queue, cpu, true).at());
             } else {
                 is_led.push(now);
             }

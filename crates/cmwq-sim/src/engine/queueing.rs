@@ -8,7 +8,7 @@ use super::pushing::Push;
 use crate::checkers::Gauge;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
-use crate::machine::Place;
+use crate::machine::{Place, WHOLE};
 use crate::places::{Kind, Life, Link, PoolKind, Queue};
 use crate::plan::{ItemId, QueueId};
 
@@ -46,7 +46,7 @@ impl Engine<'_> {
     fn queue_now(&mut self, item: ItemId, cpu: Option<u32>, here: u32) -> bool {
         let queue = self.plan.items[item].queue;
         let seen = self.arena.word(item);
-        let link = self.link(queue, cpu.unwrap_or(here));
+        let link = self.link(queue, cpu.unwrap_or(here), cpu.is_some());
         if self.config.sabotage.is_some() && !seen.is_pending() && self.mishandle(item, queue, link)
         {
             return true;
@@ -97,7 +97,7 @@ impl Engine<'_> {
     pub(super) fn queue_claimed(&mut self, item: ItemId, cpu: Option<u32>, here: u32) {
         let queue = self.plan.items[item].queue;
         let word = self.arena.word(item);
-        let mut link = self.link(queue, cpu.unwrap_or(here));
+        let mut link = self.link(queue, cpu.unwrap_or(here), cpu.is_some());
         // Non-reentrance: a pool that still runs the item for this queue runs it again.
         let is_ordered = self.queues[queue].kind == Kind::Ordered;
         let elsewhere = word.may_run_at(self.pools.list[link.pool].read().id(), is_ordered);
@@ -152,9 +152,10 @@ impl Engine<'_> {
         self.queues[queue].link_at(pool, pwq).expect("the pool runs an item of the queue")
     }
 
-    /// The queue's link to the pool that serves callers on `cpu`.
-    pub(super) fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
-        let cpu = self.stand_in(queue, cpu);
+    /// The queue's link to the pool that serves items that are queued for `cpu` (`is_named`), or
+    /// callers there.
+    pub(super) fn link(&mut self, queue: QueueId, cpu: u32, is_named: bool) -> Link {
+        let cpu = self.stand_in(queue, cpu, is_named);
         self.queues[queue].cpus.set(cpu as usize, true);
         let is_high = self.queues[queue].is_high;
         let kind = self.queues[queue].pool_kind(cpu, &self.machine);
@@ -165,15 +166,22 @@ impl Engine<'_> {
         }
     }
 
-    /// `cpu`, or its stand-in, if the CPU's pod has no CPU any more.
-    fn stand_in(&self, queue: QueueId, cpu: u32) -> u32 {
+    /// `cpu`, or its stand-in, if the CPU's pod has no CPU that the queue may use.
+    pub(super) fn stand_in(&self, queue: QueueId, cpu: u32, is_named: bool) -> u32 {
         let (it, domains) = (&self.queues[queue], self.machine.domains());
-        let is_own = it.kind.stand_in(true) == StandIn::Own;
-        if is_own || domains.nr_online(domains.pod(it.attrs.scope, cpu)) > 0 {
+        let pod = domains.pod(it.attrs.scope, cpu);
+        let (nr_left, all) = match it.kind.stand_in(is_named) {
+            // Callers are on CPUs that are online.
+            StandIn::Own => return cpu,
+            StandIn::Present if it.kind != Kind::Managed => return cpu,
+            StandIn::Present => (domains.nr_online(pod), WHOLE),
+            StandIn::Managed => (domains.nr_managed(pod), domains.managed()),
+        };
+        if nr_left > 0 {
             return cpu;
         }
-        let nth = place::stand_in(cpu as usize, self.machine.nr_online() as usize);
-        nth.and_then(|nth| self.machine.nth_online(nth)).unwrap_or(cpu)
+        let nth = place::stand_in(cpu as usize, domains.nr_online(all) as usize);
+        nth.and_then(|nth| self.machine.nth_online(all, nth)).unwrap_or(cpu)
     }
 
     /// The pool of this kind, made when it is first needed.

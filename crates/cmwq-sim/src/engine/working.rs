@@ -319,7 +319,8 @@ impl Engine<'_> {
                 // Who is believed blocked still is not reported again.
                 let is_left_bound = self.is_left_bound(tid, self.threads[tid].seq);
                 let is_looked_at = announced || self.is_looked_at(tid);
-                self.machine.set_movable(tid, is_looked_at && !is_left_bound);
+                let is_movable = is_looked_at && !is_left_bound && self.may_wake_elsewhere(tid);
+                self.machine.set_movable(tid, is_movable);
             }
         }
         self.report_blocked(tid, announced);

@@ -39,19 +39,23 @@ pub(crate) struct Domains {
     pods: [Vec<u32>; Scope::ALL.len()],
     /// By node, its domain.
     nodes: Vec<u32>,
+    /// The CPUs that are not isolated.
+    managed: u32,
     /// By CPU, the domains that are kept account of, narrow ones first.
     of_cpu: Vec<Vec<u32>>,
 }
 
 impl Domains {
-    /// Domain 0 is the whole machine; then come the caches, then what other scopes add.
-    pub(super) fn new(shape: Shape) -> Self {
+    /// Domain 0 is the whole machine; then come the caches, then what other scopes add, and at last
+    /// what is left if so many of the first CPUs are isolated.
+    pub(super) fn new(shape: Shape, isolated: u32) -> Self {
         let cpus = shape.cpus();
         let nodes = shape.pods(Scope::Numa);
         let mut new = Self {
             list: Vec::new(),
             pods: Default::default(),
             nodes: Vec::new(),
+            managed: WHOLE,
             of_cpu: vec![Vec::new(); cpus as usize],
         };
         new.add(0..cpus, &nodes);
@@ -65,6 +69,8 @@ impl Domains {
                 new.pods[scope as usize].extend(pod.map(|_| domain));
             }
         }
+        let rest = (if isolated.saturating_add(2) > cpus { 0 } else { isolated }, cpus);
+        new.managed = *known.entry(rest).or_insert_with(|| new.add(rest.0..rest.1, &nodes));
         new.nodes = nodes.iter().map(|node| new.pod(Scope::Numa, node.start)).collect();
         new
     }
@@ -75,6 +81,21 @@ impl Domains {
         let node = node.map(|node| node as u32);
         self.list.push(Domain { cpus, node, nr_online, account: None });
         self.list.len() as u32 - 1
+    }
+
+    /// The CPUs that managed queues use unasked. One of them is always online.
+    pub(crate) const fn managed(&self) -> u32 {
+        self.managed
+    }
+
+    /// The online CPUs of a domain that managed queues use unasked.
+    pub(crate) fn nr_managed(&self, domain: u32) -> u32 {
+        if self.managed == WHOLE || within(&self.cpus(domain), &self.cpus(self.managed)) {
+            return self.nr_online(domain);
+        }
+        let (cpus, managed) = (self.cpus(domain), self.cpus(self.managed));
+        let both = cpus.start.max(managed.start)..cpus.end;
+        both.map(|cpu| self.nr_online(self.pod(Scope::Cpu, cpu))).sum()
     }
 
     fn domain(&self, domain: u32) -> &Domain {
@@ -224,6 +245,7 @@ impl Domains {
     pub(super) fn set_online(&mut self, cpu: u32, load: u32, is_online: bool) {
         let mut mine: Vec<_> = self.pods.iter().map(|pods| pods[cpu as usize]).collect();
         mine.push(WHOLE);
+        mine.extend(Some(self.managed).filter(|&managed| self.has(managed, cpu)));
         mine.sort_unstable();
         mine.dedup();
         for domain in mine {

@@ -18,9 +18,9 @@ impl Machine {
         self.domains.nr_online(WHOLE)
     }
 
-    /// One of those that are online, counted from 0.
-    pub(crate) fn nth_online(&self, nth: usize) -> Option<u32> {
-        (0..self.nr_cpus()).filter(|&cpu| self.is_online(cpu)).nth(nth)
+    /// One of a domain's CPUs that are online, counted from 0.
+    pub(crate) fn nth_online(&self, domain: u32, nth: usize) -> Option<u32> {
+        self.domains.cpus(domain).filter(|&cpu| self.is_online(cpu)).nth(nth)
     }
 
     /// `cpu`, or the next one behind it that is online.
@@ -47,6 +47,7 @@ impl Machine {
     pub(crate) fn take_down(&mut self, cpu: u32, now: Nanos) {
         debug_assert!(self.is_online(cpu) && self.nr_online() > 1);
         self.track(WHOLE);
+        self.track(self.domains.managed());
         let running = self.running(cpu);
         if let Some(tid) = running {
             self.preempt(tid, now);

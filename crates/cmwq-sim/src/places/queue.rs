@@ -39,12 +39,21 @@ pub(crate) const fn kind_of(spec: &QueueSpec) -> Kind {
     }
 }
 
+/// The pod of managed queues that has `cpu`. One of all CPUs has no isolated ones.
+pub(crate) fn managed_pod(cpu: u32, scope: Scope, machine: &Machine) -> u32 {
+    let domains = machine.domains();
+    match domains.pod(scope, cpu) {
+        WHOLE => domains.managed(),
+        pod => pod,
+    }
+}
+
 /// The pool that serves callers on `cpu`. There are no quotas.
 pub(crate) fn pool_of(kind: Kind, cpu: u32, scope: Scope, machine: &Machine) -> PoolKind {
     match kind.pool() {
         place::PoolKind::Percpu => PoolKind::Cpu(cpu),
         place::PoolKind::Bh => PoolKind::Bh(cpu),
-        place::PoolKind::Managed => PoolKind::Managed(machine.domains().pod(scope, cpu)),
+        place::PoolKind::Managed => PoolKind::Managed(managed_pod(cpu, scope, machine)),
         place::PoolKind::Unbound if kind.leads_to_one(true, u32::MAX, 0) => {
             PoolKind::Unbound(WHOLE)
         }
