@@ -13,21 +13,46 @@ use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
+use crate::engine::wq::flushes::Flusher;
+use crate::os::generation;
 use crate::os::sync::Arc;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for, also
 /// [with a time limit](Self::wait_timeout). Dropping it waits for nothing, and undoes nothing.
 ///
-/// While it lasts, a worker of the library's own sleeps in the caller's place. Where no thread is
-/// available for that, it lasts until one is; a queue that is [closed](Workqueue::close) lets
-/// nothing in all the same. In a forked child a wait that the parent had begun is over: what it was
-/// about is the parent's.
+/// Whoever awaits it is told by a worker of the library's own. While a queue is drained or closed,
+/// one sleeps in the caller's place, also if this is dropped; a flush takes one only when it is
+/// over. Where no thread is available for that, it lasts until one is; a queue that is
+/// [closed](Workqueue::close) lets nothing in all the same. In a forked child a wait that the
+/// parent had begun is over: what it was about is the parent's.
 #[must_use = "nothing waits until it is awaited; what was begun goes on without it"]
 pub struct Waiting {
     /// Until it is known to be over.
     handle: Option<JoinHandle<()>>,
+    /// Dropped after the handle.
+    flush: Option<Flush>,
     /// For what.
     wq: Arc<Wq>,
+}
+
+/// A flush that was begun; dropped, of which nobody is to be told.
+struct Flush {
+    wq: Arc<Wq>,
+    flusher: u64,
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        // In a child the queue is the parent's, and may be locked for ever.
+        if is_own(&self.wq) {
+            self.wq.forget_flusher(self.flusher);
+        }
+    }
+}
+
+/// Whether this process has made the queue.
+fn is_own(wq: &Wq) -> bool {
+    wq.generation == generation::current()
 }
 
 // As the queue's handles.
@@ -39,7 +64,7 @@ impl Waiting {
     /// once. From one of the queue's own items, which may close it, it would wait for itself: that
     /// is reported, and it returns at once.
     pub fn wait(self) {
-        if self.would_wait_for_itself() {
+        if self.is_parents() || self.would_wait_for_itself() {
             return;
         }
         if let Some(handle) = self.handle {
@@ -66,14 +91,14 @@ impl Waiting {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     pub fn wait_timeout(self, timeout: Duration) -> Result<(), Self> {
-        if !timeout.is_zero() && self.would_wait_for_itself() {
+        if self.is_parents() || !timeout.is_zero() && self.would_wait_for_itself() {
             return Ok(());
         }
-        let Self { handle, wq } = self;
+        let Self { handle, flush, wq } = self;
         match handle.map(|handle| handle.join_timeout(timeout)) {
             // As in `wait`, whatever came of it.
             None | Some(Ok(_)) => Ok(()),
-            Some(Err(handle)) => Err(Self { handle: Some(handle), wq }),
+            Some(Err(handle)) => Err(Self { handle: Some(handle), flush, wq }),
         }
     }
 
@@ -85,7 +110,12 @@ impl Waiting {
     /// Whether it is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+        self.is_parents() || self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Whether this process is a child, and its parent has begun to wait.
+    fn is_parents(&self) -> bool {
+        !is_own(&self.wq)
     }
 }
 
@@ -93,6 +123,9 @@ impl Future for Waiting {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_parents() {
+            return Poll::Ready(());
+        }
         let Some(handle) = &mut self.handle else { return Poll::Ready(()) };
         if Pin::new(handle).poll(cx).is_pending() {
             return Poll::Pending;
@@ -119,8 +152,17 @@ impl Workqueue {
         if self.handle().says_waits_for_itself("flushed") {
             return self.over();
         }
+        let mut handle = None;
         let wq = self.handle().shared();
-        self.later(move || wq.flush())
+        let reaper = wq.runtime.reaper();
+        // Any number may be under way: only the end takes a worker.
+        let flusher = wq.begin_flush(|| {
+            let (tell, told) = closure::prepare(reaper, flushed);
+            handle = Some(told);
+            Flusher::Call(Box::new(tell))
+        });
+        let flush = flusher.map(|flusher| Flush { wq: Arc::clone(&wq), flusher });
+        Waiting { handle, flush, wq }
     }
 
     /// As [`drain`](Self::drain), as a future: from this call on only the queue's own items may
@@ -199,6 +241,9 @@ impl Workqueue {
     }
 
     fn over(&self) -> Waiting {
-        Waiting { handle: None, wq: self.handle().shared() }
+        Waiting { handle: None, flush: None, wq: self.handle().shared() }
     }
 }
+
+/// What a worker does when a flush is over, so that whoever awaits it is told by that one.
+fn flushed() {}

@@ -7,6 +7,7 @@
 use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, needs_drop, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -24,6 +25,7 @@ use crate::engine::wq::{Queueing, Wq};
 use crate::os::IS_MODEL;
 use crate::os::panic;
 use crate::os::panic::guarded;
+use crate::os::sync::Arc;
 use crate::record::symbol::{self, closures};
 #[cfg(feature = "tracing")]
 use crate::record::trace::callers;
@@ -422,6 +424,42 @@ where
     // SAFETY: a fresh item of a closure, which stays where it is until its run.
     let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_item(cpu, item)) };
     handle
+}
+
+/// A closure that is queued by calling the first of the results, by no matter which thread; that
+/// may be dropped instead when the handle was.
+pub(crate) fn prepare<F, T>(wq: Arc<Wq>, func: F) -> (impl FnOnce() + Send, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = make::<F, WorkItem, F, T>(func);
+    let prepared = Prepared::<F, T> { item, types: PhantomData };
+    (move || prepared.queue(&wq), handle)
+}
+
+/// A closure that was neither queued nor refused.
+struct Prepared<F: FnOnce() -> T, T> {
+    item: NonNull<WorkItem>,
+    types: PhantomData<fn() -> (F, T)>,
+}
+
+// SAFETY: of a closure that can be sent.
+unsafe impl<F: FnOnce() -> T + Send, T: Send> Send for Prepared<F, T> {}
+
+impl<F: FnOnce() -> T, T> Prepared<F, T> {
+    fn queue(self, wq: &Wq) {
+        let item = ManuallyDrop::new(self).item;
+        // SAFETY: a fresh item of a closure, which stays where it is until its run.
+        let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_item(None, item)) };
+    }
+}
+
+impl<F: FnOnce() -> T, T> Drop for Prepared<F, T> {
+    fn drop(&mut self) {
+        // SAFETY: fresh, and nobody will queue it.
+        unsafe { refuse::<WorkItem, F, T>(self.item) };
+    }
 }
 
 /// As [`queue`], when `delay` has passed, and by the name of `F`.

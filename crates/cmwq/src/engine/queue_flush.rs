@@ -6,7 +6,7 @@ use cmwq_core::{Kick, Pwqs, Start};
 
 use crate::engine::current;
 use crate::engine::watchdog::WaitFor;
-use crate::engine::wq::flushes::Flushes;
+use crate::engine::wq::flushes::Flusher;
 use crate::engine::wq::{State, Wq};
 use crate::os::countdown::Countdown;
 use crate::os::notice::{self, Notice};
@@ -36,32 +36,46 @@ impl Wq {
         }
         check_dependency(self);
         let done = Arc::new(Event::new());
+        if let Some(me) = self.begin_flush(|| Flusher::Thread(Arc::clone(&done))) {
+            current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
+            self.hand_over(me);
+        }
+    }
+
+    /// Begins a flush, and does not wait. `None`: there is nothing to wait for, and nobody is told.
+    pub(crate) fn begin_flush(&self, flusher: impl FnOnce() -> Flusher) -> Option<u64> {
         let mut state = lock(&self.state);
         let State { flushes, pwqs, .. } = &mut *state;
         if flushes.is_none() && pwqs.is_empty() {
             // Nothing is queued, and no other flush waits.
-            return;
+            return None;
         }
         let flushes = flushes.get_or_insert_default();
-        let me = flushes.enter(&done);
+        let me = flushes.number();
         let books = &mut flushes.books;
         let start = books.start(me, &mut |flush, color| self.prep_pwqs(pwqs, flush, color));
         if start == Start::Done {
-            flushes.leave(me);
-            return;
+            return None;
         }
-        drop(state);
-        current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
-        self.hand_over(me);
+        // Who finds that it is over takes the lock to look for this.
+        flushes.enter(me, flusher());
+        Some(me)
     }
 
-    /// The woken flusher leaves; the first one completes the others.
+    /// Nobody wants to be told any more of a flush that was begun. It goes on: others wait for it.
+    pub(crate) fn forget_flusher(&self, me: u64) {
+        let mut state = lock(&self.state);
+        let unwanted = state.flushes.as_mut().and_then(|flushes| flushes.leave(me));
+        drop(state);
+        drop(unwanted);
+    }
+
+    /// A flusher has been told; the first one completes the others.
     fn hand_over(&self, me: u64) {
         let mut state = lock(&self.state);
         let State { flushes, pwqs, .. } = &mut *state;
         let Some(flushes) = flushes else { return };
-        flushes.leave(me);
-        let Flushes { books, flushers, .. } = &mut **flushes;
+        let books = &mut flushes.books;
         if !books.is_first(me) {
             return;
         }
@@ -69,12 +83,9 @@ impl Wq {
         books.cascade(&mut |flush, color| self.prep_pwqs(pwqs, flush, color), |flusher| {
             finished.push(flusher)
         });
-        let events: Vec<_> =
-            flushers.iter().filter(|(id, _)| finished.contains(id)).cloned().collect();
+        let told: Vec<_> = finished.into_iter().filter_map(|id| flushes.leave(id)).collect();
         drop(state);
-        for (_, event) in events {
-            event.set();
-        }
+        told.into_iter().for_each(Flusher::tell);
     }
 
     /// Arms the queue's pwqs.
@@ -92,12 +103,15 @@ impl Wq {
         if !self.pwqs_to_flush.done() {
             return;
         }
-        let state = lock(&self.state);
-        let event = state.flushes.as_ref().and_then(|flushes| flushes.first());
+        let mut state = lock(&self.state);
+        let first = state.flushes.as_mut().and_then(|flushes| flushes.take_first());
         drop(state);
-        if let Some(event) = event {
-            event.set();
+        let Some((me, flusher)) = first else { return };
+        // A thread hands over itself, when it is awake.
+        if !matches!(flusher, Some(Flusher::Thread(_))) {
+            self.hand_over(me);
         }
+        flusher.into_iter().for_each(Flusher::tell);
     }
 }
 

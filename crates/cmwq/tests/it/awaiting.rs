@@ -160,7 +160,7 @@ fn a_closed_queue_keeps_its_settings() {
     assert_eq!(other.stats().queued, 0);
 }
 
-/// Many at once, each with a worker that waits in its place.
+/// Many at once.
 #[test]
 fn waits_do_not_wait_for_each_other() {
     let gate = Gate::new();

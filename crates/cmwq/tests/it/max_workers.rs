@@ -5,13 +5,14 @@ use std::sync::Arc;
 use cmwq::{AffinityScope, Config, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, at_gate, eventually, joined, percpu, sys};
+use crate::support::wait::{Opened, PATIENCE};
+use crate::support::{Gate, Peak, at_gate, eventually, joined, occupy, percpu, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("max_workers::sleepers", sleepers),
     ("max_workers::rescued", rescued),
     ("max_workers::yielded", yielded),
+    ("max_workers::flushed", flushed),
 ];
 
 const MAX: usize = 6;
@@ -101,4 +102,26 @@ fn yielded() {
     assert_eq!(joined(first.queue(|| 1)), 1, "and this one still has its own");
     gate.open();
     handles.into_iter().for_each(joined);
+}
+
+#[test]
+fn flushes_that_are_awaited_take_no_workers_from_items() {
+    Stage::new("max_workers::flushed").params("max_workers=4").play();
+}
+
+fn flushed() {
+    let wq = one_pool("flushed").build().unwrap();
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let waits = occupy(&wq, &gate);
+    // More than there may be workers. Of some, as of the first, nobody wants to hear any more.
+    let flushes: Vec<_> = (0..50).map(|_| wq.flush_async()).skip(1).step_by(2).collect();
+    assert!(flushes.iter().all(|flush| !flush.is_over()));
+    let opener = wq.queue({
+        let gate = gate.clone();
+        move || gate.open()
+    });
+    joined(opener);
+    joined(waits);
+    flushes.into_iter().for_each(|flush| flush.wait_timeout(PATIENCE).unwrap());
 }

@@ -1,4 +1,6 @@
-//! The flushes of a queue: the core's books, and the threads that wait.
+//! The flushes of a queue: the core's books, and who waits.
+
+use std::fmt;
 
 use cmwq_core::FlushState;
 
@@ -10,28 +12,58 @@ use crate::os::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Flushes {
     pub(crate) books: FlushState<u64>,
-    /// The flushers that wait, by number.
-    pub(crate) flushers: Vec<(u64, Arc<Event>)>,
+    /// The flushers that wait, by number: those that somebody wants to be told.
+    flushers: Vec<(u64, Flusher)>,
     next: u64,
 }
 
+/// Who waits for a flush.
+pub(crate) enum Flusher {
+    /// A thread, which then hands over.
+    Thread(Arc<Event>),
+    /// Nobody in person: this is called, by whoever has found out.
+    Call(Box<dyn FnOnce() + Send>),
+}
+
 impl Flushes {
-    pub(crate) fn enter(&mut self, done: &Arc<Event>) -> u64 {
-        let me = self.next;
+    /// The number of the next flusher.
+    pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
-        self.flushers.push((me, Arc::clone(done)));
-        me
+        self.next
     }
 
-    pub(crate) fn leave(&mut self, me: u64) {
-        self.flushers.retain(|(id, _)| *id != me);
+    pub(crate) fn enter(&mut self, me: u64, flusher: Flusher) {
+        self.flushers.push((me, flusher));
     }
 
-    /// The event of the flusher for which the pwqs report.
-    pub(crate) fn first(&self) -> Option<Arc<Event>> {
+    pub(crate) fn leave(&mut self, me: u64) -> Option<Flusher> {
+        let at = self.flushers.iter().position(|(id, _)| *id == me)?;
+        Some(self.flushers.swap_remove(at).1)
+    }
+
+    /// The flusher for which the pwqs report; it leaves.
+    pub(crate) fn take_first(&mut self) -> Option<(u64, Option<Flusher>)> {
         let first = self.books.first()?;
-        let known = self.flushers.iter().find(|(id, _)| *id == first);
-        known.map(|(_, event)| Arc::clone(event))
+        Some((first, self.leave(first)))
+    }
+}
+
+impl Flusher {
+    /// Not under a lock.
+    pub(crate) fn tell(self) {
+        match self {
+            Self::Thread(event) => event.set(),
+            Self::Call(call) => call(),
+        }
+    }
+}
+
+impl fmt::Debug for Flusher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Thread(_) => "Thread",
+            Self::Call(_) => "Call",
+        })
     }
 }
 

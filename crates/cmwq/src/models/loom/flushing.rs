@@ -10,7 +10,9 @@ use super::pools::hire;
 use super::{Owned, check, check_three};
 use crate::engine::pool::Pool;
 use crate::engine::process::on_one_cpu;
+use crate::engine::wq::flushes::Flusher;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
+use crate::os::park::Event;
 use crate::os::sync::Arc;
 
 unsafe extern "C" fn nothing(_: *mut WorkItem) {}
@@ -82,4 +84,37 @@ fn the_first_flusher_hands_over() {
         s.owned.touch();
         worker.join().unwrap();
     });
+}
+
+/// A flush that is awaited has no thread: whoever finds that it is over hands over in its place.
+fn behind_one_without_a_thread(is_forgotten: bool) {
+    check(move || {
+        let s = shared();
+        let worker = worker(&s);
+        let told = Arc::new(Event::new());
+        let begun = s.wq.begin_flush({
+            let told = Arc::clone(&told);
+            move || Flusher::Call(Box::new(move || told.set()))
+        });
+        match begun {
+            Some(flusher) if is_forgotten => s.wq.forget_flusher(flusher),
+            _ => {}
+        }
+        s.wq.flush();
+        if begun.is_some() && !is_forgotten {
+            told.wait(None);
+        }
+        s.owned.touch();
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_flusher_without_a_thread_hands_over() {
+    behind_one_without_a_thread(false);
+}
+
+#[test]
+fn a_flusher_that_was_forgotten_hands_over() {
+    behind_one_without_a_thread(true);
 }
