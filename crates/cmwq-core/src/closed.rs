@@ -61,11 +61,11 @@ impl Closed {
         self.0 & !Self::BEHIND_TIMERS.0 == 0 || is_chained()
     }
 
-    /// Whether an item that was let in is still taken, asked with the lock of its pool. Who destroys
-    /// a queue closes it, takes the lock of each of its pools once, and then waits: what came
-    /// before is waited for, and what comes later is refused, as the item of a timer that expired
-    /// just before. An item that runs keeps its queue in being, and so what it queues comes in
-    /// time.
+    /// Whether an item that was let in is still taken, asked with the lock of its pool. Who
+    /// destroys a queue closes it, takes the lock of each of its pools once, and then waits: what
+    /// came before is waited for, and what comes later is refused, as the item of a timer that
+    /// expired just before. An item that runs keeps its queue in being, and so what it queues comes
+    /// in time.
     ///
     /// KERNEL: none: there timers are to be cancelled before.
     #[inline]

@@ -22,8 +22,9 @@ pub struct Config {
     pub scope: Scope,
     /// The pods of managed queues that name no scope.
     pub managed_scope: Scope,
-    /// So many of the first CPUs are isolated: managed queues use them only for items that are queued
-    /// for them. Other queues use all CPUs here. At least two others are left, or none is isolated.
+    /// So many of the first CPUs are isolated: managed queues use them only for items that are
+    /// queued for them. Other queues use all CPUs here. At least two others are left, or none is
+    /// isolated.
     pub isolated: u32,
     /// What things cost.
     pub costs: Costs,

@@ -329,7 +329,8 @@ impl Workqueue {
 
     /// Queues a reusable item for a CPU of NUMA node `node`: the one the caller is on if it is of
     /// that node, else the node's first; of a managed queue not an isolated one. A node that does
-    /// not exist, or has no CPU to use, stands for any. On a per-CPU queue it is better not used, which is logged once.
+    /// not exist, or has no CPU to use, stands for any. On a per-CPU queue it is better not used,
+    /// which is logged once.
     ///
     /// KERNEL: `queue_work_node` — same.
     pub fn queue_work_node(&self, node: u32, work: &Work) -> bool {

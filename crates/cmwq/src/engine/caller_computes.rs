@@ -59,8 +59,9 @@ pub(crate) fn other_cpu(usual: &'static Pool, length: Length) -> Option<u32> {
 }
 
 impl Queuer {
-    /// The thread queues an item. `Some`: the thread computes on the CPU of `usual`, which is marked
-    /// with that; the number grows with each call. `takes_cpu`: whether it does if it computes.
+    /// The thread queues an item. `Some`: the thread computes on the CPU of `usual`, which is
+    /// marked with that; the number grows with each call. `takes_cpu`: whether it does if it
+    /// computes.
     fn queues(&self, usual: &'static Pool, takes_cpu: impl FnOnce(bool) -> bool) -> Option<usize> {
         let mut habit = self.habit.get();
         habit.queues(sense::sched::current_sleeps);

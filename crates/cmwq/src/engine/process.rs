@@ -29,9 +29,9 @@ pub(crate) const fn watch_forks() {}
 #[cfg(all(test, cmwq_shuttle))]
 pub(crate) use starting::UPCALLS;
 #[cfg(all(test, not(cmwq_shuttle)))]
-pub(crate) use starting::on_one_cpu;
+pub(crate) use starting::without_threads::on_one_cpu;
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
-pub(crate) use starting::{without_threads, without_threads_by};
+pub(crate) use starting::without_threads::{without_threads, without_threads_by};
 
 /// See the module header.
 pub(crate) struct Process {
