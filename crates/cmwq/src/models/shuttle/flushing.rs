@@ -48,6 +48,29 @@ fn three_flushes_at_once() {
     check(Pods::One, |world| flushers(world, 2));
 }
 
+/// Flushes that are awaited, and one that nobody wants any more, beside one that waits.
+#[test]
+fn flushes_without_threads() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let other = thread::spawn({
+            let wq = wq.clone();
+            move || {
+                let count = Arc::new(Count::default());
+                let theirs = Arc::clone(&count);
+                drop(wq.queue(move || theirs.up()));
+                let forgotten = wq.flush_async();
+                let flush = wq.flush_async();
+                drop(forgotten);
+                flush.wait();
+                assert_eq!(count.get(), 1, "a flush was over too soon");
+            }
+        });
+        queue_and_flush(&wq, 1);
+        other.join().unwrap();
+    });
+}
+
 /// A flush that ends although there is always something new.
 #[test]
 fn a_flush_does_not_wait_for_what_comes_later() {
