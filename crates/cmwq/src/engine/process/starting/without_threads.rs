@@ -8,7 +8,8 @@ use crate::os::IS_MODEL;
 use crate::os::topo::{CpuSet, Pod};
 use crate::record::Inspect;
 
-/// Where nobody looks for workers that block. Models play who would look, and so that is a sentinel.
+/// Where nobody looks for workers that block. Models play who would look, and so that is a
+/// sentinel.
 pub(crate) fn without_threads(machine: Machine) -> &'static Runtime {
     let detect = if IS_MODEL { Detect::Sentinel } else { Detect::Inline };
     without_threads_by(detect, machine)
