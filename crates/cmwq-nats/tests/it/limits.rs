@@ -37,10 +37,14 @@ fn max_active_holds_for_all_machines_together() {
     let _machines = connections
         .each_ref()
         .map(|other| counting(&other.queue("limited").open().unwrap(), &now, &most));
-    for _ in 0..100 {
-        let _ = queue.queue("f", "").unwrap();
-    }
-    queue.flush().unwrap();
+    // Items are short: on a machine that has other things to do, few of them meet.
+    eventually("three run at once", || {
+        for _ in 0..100 {
+            let _ = queue.queue("f", "").unwrap();
+        }
+        queue.flush().unwrap();
+        most.load(Ordering::SeqCst) >= 3
+    });
     assert_eq!(most.load(Ordering::SeqCst), 3);
 }
 
