@@ -4,8 +4,11 @@
 # The shared library is linked from the archive, because only a linker that the compiler does not give a version
 # script of its own takes ours (libcmwq.map).
 set -eu
-# Others are to read what is installed, whatever the caller's own files are to be.
+# Others are to read what is installed, whatever the caller's own files, and those that are copied, are to be.
 umask 022
+readable() {
+	chmod -R u=rwX,go=rX "$@"
+}
 
 usage() {
 	cat <<'END'
@@ -125,6 +128,7 @@ lib=$destdir$libdir
 doc=$destdir$prefix/share/doc/libcmwq
 mkdir -p "$include" "$lib/pkgconfig" "$doc"
 cp -R "$here/include/." "$include/"
+readable "$include"
 # Never into a file that may be in use: a program goes on with the one that it has.
 rm -f "$lib/libcmwq.a" "$lib/libcmwq.so.$version"
 # CC, CFLAGS and LDFLAGS are lists.
@@ -142,6 +146,7 @@ weak=$(sed -n '/^global:/,/^local:/s/^[[:space:]]\([a-z_]*\);$/\1/p' "$here/libc
 	cp "$archive" "$lib/libcmwq.a"
 }
 "$strip" --strip-debug "$lib/libcmwq.a"
+chmod 644 "$lib/libcmwq.a"
 "$strip" --strip-unneeded "$lib/libcmwq.so.$version"
 ln -sf "libcmwq.so.$version" "$lib/$soname"
 ln -sf "$soname" "$lib/libcmwq.so"
@@ -151,6 +156,7 @@ sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$shown|" -e "s|@VERSION@|$version|" 
 	"$here/libcmwq.pc.in" >"$lib/pkgconfig/libcmwq.pc"
 for file in LICENSE-MIT LICENSE-APACHE CHANGELOG.md README.md; do
 	cp "$here/$file" "$doc/$file"
+	readable "$doc/$file"
 done
 
 # Each name of a page that is not the page's own becomes a link to it.
@@ -160,6 +166,7 @@ for page in "$here"/man/*.[37]; do
 	folder=$destdir$prefix/share/man/man$section
 	mkdir -p "$folder"
 	cp "$page" "$folder/$file"
+	readable "$folder/$file"
 	sed -n '/^\.SH NAME$/,/ \\-/{/^\.SH/d;s/ \\-.*//;s/,$//;p;}' "$page" | while read -r name; do
 		[ "$name.$section" = "$file" ] || echo ".so man$section/$file" >"$folder/$name.$section"
 	done
@@ -186,6 +193,7 @@ mkdir -p "$destdir$prefix/bin" "$share/bash-completion/completions" "$share/zsh/
 rm -f "$destdir$prefix/bin/cmwq"
 cp "$command" "$destdir$prefix/bin/cmwq"
 "$strip" --strip-unneeded "$destdir$prefix/bin/cmwq"
+chmod 755 "$destdir$prefix/bin/cmwq"
 # It says itself what its pages say.
 if "$command" --version >/dev/null 2>&1; then
 	"$command" man "$share/man/man1"

@@ -161,7 +161,7 @@ impl Drop for Broker {
 
 impl Inner {
     /// Whether the caller is the connection's thread, which a callback of the client is on.
-    fn is_on_thread(&self) -> bool {
+    pub(crate) fn is_on_thread(&self) -> bool {
         let own = self.thread.as_ref().map(|thread| thread.thread().id());
         own == Some(thread::current().id())
     }

@@ -242,9 +242,11 @@ impl Machine {
         }
         self.closing.send_replace(true);
         self.cancel_puller();
-        // One of its functions would wait for its own end. What the broker still sends goes back to
-        // it, and the last puller takes the machine along.
-        let has_ended = !inside::is_inside(self) && self.end(limit);
+        // One of its functions would wait for its own end, and a callback of the client for the
+        // thread that it is on. What the broker still sends goes back to it, and the last puller
+        // takes the machine along.
+        let is_callback = self.plan.queue.broker.inner.is_on_thread();
+        let has_ended = !is_callback && !inside::is_inside(self) && self.end(limit);
         self.outside.set(0);
         has_ended
     }

@@ -212,7 +212,8 @@ impl Serving {
     /// broker.
     ///
     /// Called by one of the queue's own functions on this machine it does not wait, since that
-    /// would be for the caller: those that run finish by themselves. A function must not wait for
+    /// would be for the caller: those that run finish by themselves; nor in a callback of the NATS
+    /// client, whose thread those that run need. A function must not wait for
     /// another thread that closes the machine, nor an item of the workqueue close it where there is
     /// no place for another item.
     pub fn close(self) {}

@@ -107,10 +107,7 @@ impl Delivery {
             if *self.closing.borrow() {
                 return false;
             }
-            // Else the client would keep it, and say it with the next connection.
-            if self.client.connection_state() == State::Connected {
-                self.say(alive()).await;
-            }
+            self.say(alive()).await;
             if Instant::now() >= end {
                 return true;
             }
@@ -118,7 +115,11 @@ impl Delivery {
     }
 
     pub(crate) async fn say(&self, word: String) {
-        say(&self.client, self.reply.clone(), word).await;
+        // Else the client would keep it, and say it with the next connection, when it may be of a
+        // delivery to another machine.
+        if self.client.connection_state() == State::Connected {
+            say(&self.client, self.reply.clone(), word).await;
+        }
     }
 
     /// Until that has passed, or the machine is closed.

@@ -1,11 +1,11 @@
 //! What the NATS client calls, on the connection's thread.
 
 use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq_nats::{Broker, ConnectOptions, ErrorKind, SharedQueue};
+use cmwq_nats::{Broker, ConnectOptions, ErrorKind, Serving, SharedQueue};
 
 use crate::support::{broker_or_skip, queue};
 
@@ -30,6 +30,31 @@ fn a_call_from_a_callback_is_told_that_it_would_wait_for_itself() {
     server.run();
     let told = told.recv_timeout(Duration::from_secs(100)).expect("it hangs");
     assert_eq!(told, Err(ErrorKind::InvalidInput));
+}
+
+/// Its puller needs the thread that the callback is on.
+#[test]
+fn a_machine_that_a_callback_closes_does_not_wait() {
+    let mut server = broker_or_skip!();
+    let place = Arc::new(Mutex::new(None::<Serving>));
+    let (sender, has_closed) = channel();
+    let options = ConnectOptions::new().event_callback({
+        let place = Arc::clone(&place);
+        move |_| {
+            let serving = place.lock().unwrap().take();
+            if let Some(serving) = serving {
+                serving.close();
+                let _ = sender.send(());
+            }
+            async {}
+        }
+    });
+    let broker = Broker::builder(&server.address()).options(options).connect().unwrap();
+    let serving = queue(&broker, "closed").serve().function("f", |_| Ok(())).start().unwrap();
+    *place.lock().unwrap() = Some(serving);
+    server.kill();
+    server.run();
+    has_closed.recv_timeout(Duration::from_secs(100)).expect("it hangs");
 }
 
 /// As one that looks up a name, where the server that is asked does not answer.

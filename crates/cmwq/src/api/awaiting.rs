@@ -11,7 +11,9 @@ use cmwq_core::Closed;
 
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
+use crate::engine::current;
 use crate::engine::runtime::Runtime;
+use crate::engine::watchdog::WaitFor;
 use crate::engine::wq::Wq;
 use crate::engine::wq::flushes::Flusher;
 use crate::os::generation;
@@ -67,9 +69,13 @@ impl Waiting {
         if self.is_parents() || self.would_wait_for_itself() {
             return;
         }
-        if let Some(handle) = self.handle {
-            // Refused after a shutdown: there is nothing left to wait for.
-            let _ = handle.join();
+        let Some(handle) = self.handle else { return };
+        // Refused after a shutdown: there is nothing left to wait for.
+        let wait = || drop(handle.join());
+        match self.flush {
+            // What tells of its end is queued nowhere yet, and says nothing to the watchdog.
+            Some(_) => current::waiting_for(WaitFor::Queue(self.wq.key), wait),
+            None => wait(),
         }
     }
 
@@ -143,8 +149,7 @@ impl fmt::Debug for Waiting {
 
 impl Workqueue {
     /// As [`flush`](Self::flush), as a future: everything that was queued before this call has
-    /// finished when it is ready. What is queued until it has begun, which is soon after the call,
-    /// may be waited for, too.
+    /// finished when it is ready.
     ///
     /// From one of the queue's own items it would wait for itself: that is reported, and it is
     /// ready at once.

@@ -21,6 +21,7 @@ use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::handle::Handle;
+use crate::engine::runtime::claiming::claim;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::IS_MODEL;
 use crate::os::panic;
@@ -426,19 +427,23 @@ where
     handle
 }
 
-/// A closure that is queued by calling the first of the results, by no matter which thread; that
-/// may be dropped instead when the handle was.
+/// A closure of the library's own that is queued by calling the first of the results, by no matter
+/// which thread; that may be dropped instead when the handle was. Nothing of the program is called
+/// here: the caller may hold locks.
 pub(crate) fn prepare<F, T>(wq: Arc<Wq>, func: F) -> (impl FnOnce() + Send, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = make::<F, WorkItem, F, T>(func);
+    let (item, handle) = make_of_nobody::<F, WorkItem, F, T>(func);
+    // In a forked child an item that nobody has claimed is taken for the parent's.
+    // SAFETY: fresh memory.
+    let _ = claim(unsafe { item.as_ref() }, || wq.runtime);
     let prepared = Prepared::<F, T> { item, types: PhantomData };
     (move || prepared.queue(&wq), handle)
 }
 
-/// A closure that was neither queued nor refused.
+/// A closure that was claimed, and neither queued nor refused.
 struct Prepared<F: FnOnce() -> T, T> {
     item: NonNull<WorkItem>,
     types: PhantomData<fn() -> (F, T)>,
@@ -450,8 +455,8 @@ unsafe impl<F: FnOnce() -> T + Send, T: Send> Send for Prepared<F, T> {}
 impl<F: FnOnce() -> T, T> Prepared<F, T> {
     fn queue(self, wq: &Wq) {
         let item = ManuallyDrop::new(self).item;
-        // SAFETY: a fresh item of a closure, which stays where it is until its run.
-        let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_item(None, item)) };
+        // SAFETY: a fresh item of a closure, claimed by us, which stays where it is until its run.
+        let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_claimed(None, item)) };
     }
 }
 
@@ -508,6 +513,20 @@ where
     F: Job<T> + Send,
     T: Send,
 {
+    let (item, handle) = make_of_nobody::<N, I, F, T>(job);
+    #[cfg(feature = "tracing")]
+    callers::enter(item.as_ptr().cast());
+    (item, handle)
+}
+
+/// As [`make_borrowing`], and its run belongs to no span of the caller's.
+#[inline]
+fn make_of_nobody<N, I, F, T>(job: F) -> (NonNull<I>, JoinHandle<T>)
+where
+    I: Item,
+    F: Job<T> + Send,
+    T: Send,
+{
     const {
         let in_models = IS_MODEL;
         assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
@@ -518,8 +537,6 @@ where
     let closure = memory::take(Layout::new::<Closure<I, F, T>>()).cast::<Closure<I, F, T>>();
     // SAFETY: fresh memory, of this layout.
     unsafe { closure.write(Closure { item, packet, body }) };
-    #[cfg(feature = "tracing")]
-    callers::enter(closure.as_ptr().cast());
     // SAFETY: a closure with this value, of this shape, which has no handle yet.
     let handle = unsafe { JoinHandle::of(closure.cast(), &Closure::<I, F, T>::SHAPE) };
     (closure.cast(), handle)

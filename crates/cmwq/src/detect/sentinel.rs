@@ -196,9 +196,10 @@ impl<P: Guarded> Sentinel<P> {
     fn reports(&self) -> bool {
         // ORDERING: no pairing: hints that come true at some time.
         match self.state.load(Ordering::Relaxed) {
-            REFUSED => false,
+            ON => true,
+            // Not tried yet.
             OFF => self.retry_at.load(Ordering::Relaxed) == 0,
-            _ => true,
+            _ => false,
         }
     }
 

@@ -76,7 +76,9 @@ impl Wq {
         if !self.has_choice(cpu) {
             return cpu;
         }
-        caller_computes::other_cpu(self.link(None).pool, self.length())
+        // Who was let in before the queue was destroyed is refused later.
+        let usual = self.link_unless_gone(None)?;
+        caller_computes::other_cpu(usual.pool, self.length())
     }
 
     /// Queues an item.

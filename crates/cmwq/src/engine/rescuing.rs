@@ -193,14 +193,18 @@ impl Duty {
     }
 
     fn go_to(&self, cpus: &CpuSet) {
-        if let Err(error) = sense::sched::pin_current(cpus) {
-            notice::once(Notice::PinRefused, || {
-                format!(
-                    "rescuers cannot be moved to CPUs {cpus:?} ({error}); they run where the \
-                     system puts them"
-                )
-            });
+        let Err(error) = sense::sched::pin_current(cpus) else { return };
+        if sense::sched::is_absent(&error) {
+            // The CPUs have left, and the service has not looked yet: as of workers.
+            self.runtime.service.rescan_soon();
+            return;
         }
+        notice::once(Notice::PinRefused, || {
+            format!(
+                "rescuers cannot be moved to CPUs {cpus:?} ({error}); they run where the system \
+                 puts them"
+            )
+        });
     }
 }
 

@@ -345,7 +345,8 @@ impl Wq {
     pub(crate) fn closed(&self) -> Closed {
         // ORDERING: no pairing: a thread that queues while the queue is being closed may be let in
         // or not. One that arms a timer asks under the timers' lock, which the thread that shuts
-        // the queue down takes afterwards.
+        // the queue down takes afterwards; one that comes late asks under its pool's lock, which
+        // the thread that destroys the queue takes afterwards.
         Closed::from_bits(self.closed.load(Ordering::Relaxed))
     }
 

@@ -49,6 +49,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::given_back", asking::given_back),
     ("fork::results", asking::results),
     ("fork::looking", asking::looking),
+    ("fork::flushing", flushing),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -155,6 +156,30 @@ fn handles() {
     [running, joined_later, timed, awaited].into_iter().for_each(joined);
     assert!(armed.cancel().is_none());
     flushing.wait();
+}
+
+#[test]
+fn a_child_awaits_flushes_of_its_own_queue() {
+    Stage::new("fork::flushing").play();
+}
+
+fn flushing() {
+    let wq = managed("both");
+    joined(wq.queue(|| ()));
+    let status = sys::fork(|| {
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
+        let own = managed("child's");
+        let running = occupy(&own, &gate);
+        let (flush, other) = (own.flush_async(), own.flush_async());
+        assert!(!flush.is_over() && !other.is_over(), "an item runs");
+        let other = other.wait_timeout(Duration::ZERO).expect_err("an item runs");
+        gate.open();
+        block_on(flush);
+        other.wait();
+        assert!(running.is_finished());
+    });
+    assert_eq!(status, 0);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The flushes of a queue: the core's books, and who waits.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cmwq_core::FlushState;
@@ -13,7 +14,7 @@ use crate::os::sync::Arc;
 pub(crate) struct Flushes {
     pub(crate) books: FlushState<u64>,
     /// The flushers that wait, by number: those that somebody wants to be told.
-    flushers: Vec<(u64, Flusher)>,
+    flushers: BTreeMap<u64, Flusher>,
     next: u64,
 }
 
@@ -33,12 +34,11 @@ impl Flushes {
     }
 
     pub(crate) fn enter(&mut self, me: u64, flusher: Flusher) {
-        self.flushers.push((me, flusher));
+        self.flushers.insert(me, flusher);
     }
 
     pub(crate) fn leave(&mut self, me: u64) -> Option<Flusher> {
-        let at = self.flushers.iter().position(|(id, _)| *id == me)?;
-        Some(self.flushers.swap_remove(at).1)
+        self.flushers.remove(&me)
     }
 
     /// The flusher for which the pwqs report; it leaves.

@@ -89,9 +89,9 @@ impl StatFile {
     /// # Errors
     /// If procfs does not answer, or not in a way that can be understood.
     pub(crate) fn state(&self) -> io::Result<ThreadState> {
-        // LIMIT: number, name and state take at most 10 + 15 + 6 bytes; what is cut off is not
-        // looked at, since that takes longer than all the rest. Only the kernel's own threads have
-        // longer names, and nobody asks for those.
+        // LIMIT: number, name (escaped: twice 15) and state take at most 10 + 30 + 6 bytes; what is
+        // cut off is not looked at, since that takes longer than all the rest. Only the kernel's
+        // own threads have longer names, and nobody asks for those.
         let mut text = [0; 48];
         let Some(len) = self.read(&mut text)? else { return Ok(ThreadState::Gone) };
         parse_state(&text[..len]).ok_or(io::ErrorKind::InvalidData.into())
