@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::api::{self, ITEM_ID, MESSAGE_ID, Question};
 use crate::error::Error;
 use crate::item::Item;
+use crate::lock::lock;
 use crate::names::{Address, Place};
 use crate::queue::SharedQueue;
 use async_nats::Message;
@@ -76,7 +77,7 @@ impl LastReasons {
     }
 
     fn reasons(&self) -> MutexGuard<'_, HashMap<(String, u64), String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod inside;
 mod item;
 mod leftovers;
+mod lock;
 mod looks;
 mod machine;
 mod names;

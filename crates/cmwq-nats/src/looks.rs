@@ -5,7 +5,7 @@
 //! runs or the limit is reached, and when one comes after a rest. So an idle machine takes none;
 //! but for one that requests of items come to nothing, until the broker answers well again.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use std::{iter, mem};
 
@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::api::{self, Question};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::pulls::Pulls;
 use crate::queue::number;
 use crate::words::Words;
@@ -30,11 +31,11 @@ pub(crate) struct Trouble(Mutex<Option<Error>>);
 
 impl Trouble {
     pub(crate) fn get(&self) -> Option<Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn set(&self, trouble: Option<Error>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *lock(&self.0) = trouble;
     }
 }
 

@@ -34,6 +34,7 @@ use crate::error::{Error, ErrorKind};
 use crate::inside;
 use crate::item::Item;
 use crate::leftovers;
+use crate::lock::lock;
 use crate::looks::{self, Looks, Trouble};
 use crate::names::{AGAIN, MACHINES, Place, TIMERS};
 use crate::pulls::{Pulls, Source, give_back};
@@ -178,7 +179,7 @@ impl Machine {
                 due.end().await;
             })
         });
-        self.helpers().extend(timers);
+        lock(&self.helpers).extend(timers);
         inner.handle.spawn(leftovers::take_away(
             inner.client.clone(),
             queue.names.clone(),
@@ -259,7 +260,7 @@ impl Machine {
             return false;
         }
         let (pulls, patience) = (self.pulls.clone(), left().map_or(ENDS, |left| left.min(ENDS)));
-        let helpers = mem::take(&mut *self.helpers());
+        let helpers = mem::take(&mut *lock(&self.helpers));
         let ends = async move {
             let ends = async {
                 pulls.end().await;
@@ -305,18 +306,14 @@ impl Machine {
     }
 
     fn pullers(&self) -> MutexGuard<'_, usize> {
-        self.pullers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn helpers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pullers)
     }
 
     fn send_puller(self: &Arc<Self>) {
         *self.pullers() += 1;
         let puller = Puller { machine: self.clone(), has_run: false };
         let handle = self.plan.workqueue.queue(move || puller.run());
-        let before = self.last_puller().replace(handle);
+        let before = lock(&self.last_puller).replace(handle);
         drop(before);
         // Whoever closes it in this moment may have looked before.
         if self.is_closing() {
@@ -326,12 +323,8 @@ impl Machine {
 
     /// It may have its turn only behind items of others.
     fn cancel_puller(&self) {
-        let last = self.last_puller().take();
+        let last = lock(&self.last_puller).take();
         drop(last.and_then(cmwq::JoinHandle::cancel));
-    }
-
-    fn last_puller(&self) -> MutexGuard<'_, Option<cmwq::JoinHandle<()>>> {
-        self.last_puller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a message.

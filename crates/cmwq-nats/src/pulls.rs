@@ -12,7 +12,7 @@
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_nats::client::SubscribeError;
@@ -26,6 +26,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::broker::connected;
 use crate::error::{Error, ErrorKind};
+use crate::lock::lock;
 
 /// How much longer than the broker we wait for its word that there was nothing.
 const GRACE: Duration = Duration::from_secs(1);
@@ -179,7 +180,7 @@ impl Pulls {
     }
 
     fn failures(&self) -> MutexGuard<'_, Failures> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.failures)
     }
 
     /// The last request was answered well.
@@ -212,7 +213,7 @@ impl Pulls {
     /// Takes back the request that may still wait at the broker. After this the broker has sent no
     /// message that it has not got back.
     pub(crate) async fn end(&self) {
-        let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ending = lock(&self.ending).take();
         if let Some(Ending { end, task }) = ending {
             drop(end);
             let _ = task.await;
@@ -283,10 +284,6 @@ pub(crate) async fn give_back(client: &Client, message: &Message) {
     if let Some(reply) = &message.reply {
         let _ = client.publish(reply.clone(), "-NAK".into()).await;
     }
-}
-
-fn lock(waiter: &Mutex<Option<Waiter>>) -> MutexGuard<'_, Option<Waiter>> {
-    waiter.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Pulls {

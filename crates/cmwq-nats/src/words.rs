@@ -11,7 +11,7 @@
 //! again and again. So once in a while the word that an item is done is a question, which the
 //! broker answers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use async_nats::client::{Request, RequestErrorKind};
@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::broker::connected;
 use crate::error::{Error, ErrorKind};
+use crate::lock::lock;
 use crate::pulls::closes;
 
 /// So often a word is a question.
@@ -213,6 +214,6 @@ impl Words {
     }
 
     fn state(&self) -> MutexGuard<'_, Asked> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
