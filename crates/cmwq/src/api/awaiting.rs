@@ -16,7 +16,6 @@ use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
 use crate::engine::wq::Wq;
 use crate::engine::wq::flushes::Flusher;
-use crate::os::generation;
 use crate::os::sync::Arc;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for, also
@@ -46,15 +45,10 @@ struct Flush {
 impl Drop for Flush {
     fn drop(&mut self) {
         // In a child the queue is the parent's, and may be locked for ever.
-        if is_own(&self.wq) {
+        if self.wq.is_own() {
             self.wq.forget_flusher(self.flusher);
         }
     }
-}
-
-/// Whether this process has made the queue.
-fn is_own(wq: &Wq) -> bool {
-    wq.generation == generation::current()
 }
 
 // As the queue's handles.
@@ -121,7 +115,7 @@ impl Waiting {
 
     /// Whether this process is a child, and its parent has begun to wait.
     fn is_parents(&self) -> bool {
-        !is_own(&self.wq)
+        !self.wq.is_own()
     }
 }
 

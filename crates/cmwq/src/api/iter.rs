@@ -263,23 +263,9 @@ where
     }
 }
 
-impl<I, F, T> FusedIterator for MapOn<I, F, T>
-where
-    I: Iterator,
-    I::Item: Send + 'static,
-    F: Fn(I::Item) -> T + Send + Sync + 'static,
-    T: Send + 'static,
-{
-}
+impl<I: Iterator, F, T> FusedIterator for MapOn<I, F, T> where Self: Iterator {}
 
-impl<I, F, T> FusedIterator for MapUnorderedOn<I, F, T>
-where
-    I: Iterator,
-    I::Item: Send + 'static,
-    F: Fn(I::Item) -> T + Send + Sync + 'static,
-    T: Send + 'static,
-{
-}
+impl<I: Iterator, F, T> FusedIterator for MapUnorderedOn<I, F, T> where Self: Iterator {}
 
 fn more((least, most): (usize, Option<usize>), by: usize) -> (usize, Option<usize>) {
     (least.saturating_add(by), most.and_then(|most| most.checked_add(by)))

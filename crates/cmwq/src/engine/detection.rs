@@ -87,7 +87,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
             let mut suspected = Suspected { thread, seq: finding.seq, patient, hog_thresh };
             found.look.judge(finding, *is_hog, &mut suspected)
         });
-        if found.look.nr_blocked > 0 {
+        if found.has_found() {
             pool.alarms_bear_fruit();
         }
         if !suspects.is_empty() {

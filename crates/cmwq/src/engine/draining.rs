@@ -71,7 +71,8 @@ impl Wq {
     pub(crate) fn destroy(&self) {
         self.close(Closed::DESTROYING);
         self.await_who_was_let_in();
-        self.close_and_drain();
+        self.drain();
+        self.wait_until_idle();
         // The rescuer stops before the pwqs that may call it are removed.
         if let Some(rescuer) = self.rescuer.get() {
             rescuer.stop();

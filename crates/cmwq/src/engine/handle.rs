@@ -13,7 +13,6 @@ use crate::engine::rescuing;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
 use crate::os::error::Error;
-use crate::os::generation;
 use crate::os::published::Lasting;
 use crate::os::sync::{
     Arc, AtomicBool, AtomicU64, Ordering, PlainGuard, PlainMutex, lock_plain, try_lock,
@@ -216,7 +215,7 @@ impl Owner {
     /// Whether this process has made the queue.
     #[inline]
     fn is_own(&self) -> bool {
-        self.wq.generation == generation::current()
+        self.wq.is_own()
     }
 
     #[cold]
@@ -228,7 +227,7 @@ impl Owner {
 
     /// The queue that this child has in its place, if it was made already.
     fn known_successor(&self) -> Option<&Arc<Wq>> {
-        self.successor.get().filter(|wq| wq.generation == generation::current())
+        self.successor.get().filter(|wq| wq.is_own())
     }
 
     #[cold]

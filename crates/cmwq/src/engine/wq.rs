@@ -317,6 +317,7 @@ impl Wq {
 
 impl Wq {
     /// Whether it belongs to this process, and not to a parent that it was forked from.
+    #[inline]
     pub(crate) fn is_own(&self) -> bool {
         self.generation == generation::current()
     }
