@@ -32,11 +32,28 @@ static void unlock_for_others(void)
 	rcu_read_unlock();
 }
 
-/* Of two shutdowns the second has something to say. */
+static pthread_key_t key;
+
+static void end_slowly(void *value)
+{
+	(void)value;
+	usleep(50000);
+}
+
+static void delay_end(struct work_struct *work)
+{
+	(void)work;
+	CHECK(pthread_key_create(&key, end_slowly) == 0);
+	CHECK(pthread_setspecific(key, &key) == 0);
+}
+
+/* Who shuts down waits for the end of a worker, and is not cancelled there. */
 static void shut_down(void)
 {
-	CHECK(schedule_work(&item));
-	flush_work(&item);
+	static DECLARE_WORK(last, delay_end);
+
+	CHECK(schedule_work(&last));
+	flush_work(&last);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	cmwq_shutdown(60000);
 }

@@ -196,6 +196,7 @@ fn no_call_loses_a_thread_that_is_cancelled_in_it() {
     {
         assert!(ended.contains(&&*format!("ended: {call}")), "{call}: {ended:?}");
     }
+    assert!(!ended.contains(&"ended: shut_down()"), "its threads are waited for: {ended:?}");
     let lines = said.lines().filter(|line| line.ends_with("was cancelled; the process ends"));
     assert_eq!(lines.count(), ended.len(), "{ended:?}\n{said}");
 }

@@ -9,7 +9,7 @@
 //! `std::thread` may still wait so.
 
 use crate::os::sync::plain::{Receiver, channel};
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -46,11 +46,44 @@ impl<T> Handle<T> {
     /// If it has panicked.
     pub(crate) fn join(self) -> io::Result<T> {
         let value = match self {
-            Self::Known(thread) => thread.join().ok(),
+            Self::Known(thread) => {
+                let _uncancelled = Uncancelled::begin();
+                thread.join().ok()
+            }
             Self::Plain(sent) => sent.recv().ok(),
         };
         value.ok_or_else(|| io::Error::other("the thread has panicked"))
     }
+}
+
+/// Until it is dropped, who cancels this thread waits. To wait for another thread is a cancellation
+/// point, and Rust's library does not unwind there: the process would end without a word.
+struct Uncancelled {
+    before: c_int,
+}
+
+impl Uncancelled {
+    fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: `before` is writable.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        Self { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: what it was before; nobody asks what it is now.
+        unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
+    }
+}
+
+/// The same number in all C libraries of Linux that know it.
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+// The crate `libc` has neither.
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// Starts a thread. `stack`: its size in bytes, if not the usual one.
