@@ -4,6 +4,7 @@
 //! [`pool`] where the work is done, [`bench`] what compares pools.
 
 pub mod bench;
+mod body;
 mod health;
 pub mod limits;
 pub mod picture;

@@ -31,7 +31,8 @@ pub struct Limits {
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub answer_timeout: Duration,
     /// How many connections are open at once; further ones wait until one is closed. Each may have
-    /// a picture of 20 MiB in memory, and takes one of the files that may be open.
+    /// a picture of 20 MiB and half a MiB of buffers in memory, and takes one of the files that may
+    /// be open.
     #[arg(long, default_value_t = 256, value_parser = some)]
     pub connections: usize,
     /// How long PostgreSQL may take to answer, connecting included.

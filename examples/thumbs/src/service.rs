@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -27,6 +27,7 @@ use http_body_util::LengthLimitError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::body::{self, MAX_BODY_BYTES};
 use crate::health::{self, Health};
 use crate::limits::Limits;
 use crate::picture::{NoPicture, Refused, smaller};
@@ -38,8 +39,6 @@ use crate::store::{Name, Store, Stored, Unavailable};
 const THUMBNAIL: u32 = 160;
 /// Longest side that can be asked for.
 const LONGEST: u32 = 4000;
-/// The largest body, in bytes.
-const LARGEST: usize = 20 << 20;
 
 /// The service: a pool, a store, and a counter. Clones are the same service.
 #[derive(Clone, Debug)]
@@ -123,10 +122,10 @@ impl Service {
     }
 
     /// Reads a body, for as long as may be.
-    async fn read(&self, body: Body) -> Result<Bytes, Failure> {
-        let read = tokio::time::timeout(self.0.body_timeout, to_bytes(body, LARGEST));
+    async fn read(&self, body: Body) -> Result<Vec<u8>, Failure> {
+        let read = tokio::time::timeout(self.0.body_timeout, body::read(body));
         let read = read.await.map_err(|_| Failure::SlowBody)?;
-        read.map_err(|error| match error.into_inner() {
+        read.map_err(|error| match error {
             error if error.is::<LengthLimitError>() => Failure::TooLarge,
             error => Failure::Body(error),
         })
@@ -176,8 +175,10 @@ impl IntoResponse for Failure {
                 (StatusCode::BAD_REQUEST, format!("the picture did not come: {error}\n"))
                     .into_response()
             }
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, format!("at most {LARGEST} bytes\n"))
-                .into_response(),
+            Self::TooLarge => {
+                (StatusCode::PAYLOAD_TOO_LARGE, format!("at most {MAX_BODY_BYTES} bytes\n"))
+                    .into_response()
+            }
             Self::SlowBody => {
                 (StatusCode::REQUEST_TIMEOUT, "the picture did not come in time\n").into_response()
             }
@@ -201,7 +202,7 @@ struct Answer {
 }
 
 async fn store(State(service): State<Service>, body: Body) -> Result<Response, Failure> {
-    if body.size_hint().lower() > LARGEST as u64 {
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
         return Err(Failure::TooLarge);
     }
     // First leave, then the body: who is refused has cost nothing. Then a place, which is nobody's
@@ -214,7 +215,7 @@ async fn store(State(service): State<Service>, body: Body) -> Result<Response, F
     let job = move || {
         let name = Name::of(&original);
         let thumbnail = smaller(&original, THUMBNAIL)?;
-        let stored = Stored { original: original.into(), thumbnail };
+        let stored = Stored { original, thumbnail };
         service.ask(|store| store.put(&name, &stored))?;
         Ok::<_, Failure>(name)
     };
