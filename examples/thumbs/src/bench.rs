@@ -34,11 +34,12 @@ const CLIENTS: usize = 16;
 /// Options of `bench`.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The pools to compare, separated by commas.
+    /// The pools to compare, separated by commas: cmwq, blocking:THREADS, semaphore:JOBS (tokio's
+    /// threads, on which a semaphore lets so many begin) and rayon:THREADS.
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "cmwq,blocking:4,blocking:16,blocking:64,blocking:512,rayon:2,rayon:16"
+        default_value = "cmwq,blocking:4,blocking:16,blocking:512,semaphore:32,rayon:2,rayon:16"
     )]
     pools: Vec<Kind>,
     /// Loads, in per cent of what the machine can do at most.

@@ -47,7 +47,7 @@ struct Serve {
     /// How many requests may wait; more are answered with 429.
     #[arg(long, env = "THUMBS_PLACES", default_value_t = 64)]
     places: u32,
-    /// Where the work is done: cmwq, blocking:THREADS or rayon:THREADS.
+    /// Where the work is done: cmwq, blocking:THREADS, semaphore:JOBS or rayon:THREADS.
     #[arg(long, default_value_t = Kind::Cmwq)]
     pool: Kind,
     /// Lets every call of the database take so much longer, to see what a slow disk does.

@@ -1,6 +1,7 @@
 //! Where the work is done: a managed queue, or, to compare with, other pools of a given size.
 //!
-//! All have so many places for jobs that have not begun, and refuse more.
+//! All have so many places for jobs that have not begun, and refuse more. Of those that have begun
+//! and not ended each has its own limit: [`Kind::at_once`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +12,10 @@ use cmwq::Workqueue;
 use cmwq_tokio::{Permit, Spawner};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many jobs may be begun and not ended: as many connections to a database are used at most.
+/// How many jobs may be begun and not ended on the managed queue: as many connections to a database
+/// are used at most.
 const MAX_ACTIVE: u32 = 32;
+const KINDS: &str = "a pool is cmwq, blocking:THREADS, semaphore:JOBS or rayon:THREADS";
 
 /// Which pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +24,22 @@ pub enum Kind {
     Cmwq,
     /// tokio's `spawn_blocking` with so many threads.
     Blocking(usize),
+    /// tokio's `spawn_blocking` with its own number of threads, of which a semaphore lets so many
+    /// jobs begin.
+    Semaphore(usize),
     /// rayon with so many threads.
     Rayon(usize),
+}
+
+impl Kind {
+    /// How many jobs may be begun and not ended: as many use the database at most.
+    #[must_use]
+    pub fn at_once(self) -> usize {
+        match self {
+            Self::Cmwq => MAX_ACTIVE as usize,
+            Self::Blocking(size) | Self::Semaphore(size) | Self::Rayon(size) => size,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -30,6 +47,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Cmwq => f.write_str("cmwq"),
             Self::Blocking(size) => write!(f, "blocking:{size}"),
+            Self::Semaphore(size) => write!(f, "semaphore:{size}"),
             Self::Rayon(size) => write!(f, "rayon:{size}"),
         }
     }
@@ -42,14 +60,15 @@ impl FromStr for Kind {
         let Some((name, size)) = text.split_once(':') else {
             return match text {
                 "cmwq" => Ok(Self::Cmwq),
-                _ => bail!("a pool is cmwq, blocking:THREADS or rayon:THREADS"),
+                _ => bail!(KINDS),
             };
         };
-        let size = size.parse().ok().filter(|&size| size > 0).context("a number of threads")?;
+        let size = size.parse().ok().filter(|&size| size > 0).context(KINDS)?;
         match name {
             "blocking" => Ok(Self::Blocking(size)),
+            "semaphore" => Ok(Self::Semaphore(size)),
             "rayon" => Ok(Self::Rayon(size)),
-            _ => bail!("a pool is cmwq, blocking:THREADS or rayon:THREADS"),
+            _ => bail!(KINDS),
         }
     }
 }
@@ -61,6 +80,13 @@ pub enum Pool {
     Cmwq(Spawner),
     /// The runtime's `spawn_blocking`, whose threads the runtime was built with; and the places.
     Blocking(Arc<Semaphore>),
+    /// See [`Kind::Semaphore`].
+    Semaphore {
+        /// Of jobs that have not begun.
+        places: Arc<Semaphore>,
+        /// Of jobs that have begun and not ended.
+        turns: Arc<Semaphore>,
+    },
     /// See [`Kind::Rayon`]; and the places.
     Rayon(Arc<rayon::ThreadPool>, Arc<Semaphore>),
 }
@@ -72,6 +98,8 @@ pub enum Place {
     Cmwq(Permit),
     /// Beside `spawn_blocking`.
     Blocking(OwnedSemaphorePermit),
+    /// Before the semaphore whose turns those are.
+    Semaphore(OwnedSemaphorePermit, Arc<Semaphore>),
     /// Beside rayon.
     Rayon(Arc<rayon::ThreadPool>, OwnedSemaphorePermit),
 }
@@ -86,16 +114,20 @@ impl Pool {
     /// # Errors
     /// If threads cannot be had.
     pub fn new(kind: Kind, places: u32) -> anyhow::Result<Self> {
-        let semaphore = || Arc::new(Semaphore::new(places as usize));
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        let waiting = places as usize;
         Ok(match kind {
             Kind::Cmwq => {
                 let queue = Workqueue::builder("pictures").max_queued(places).sample_times(1);
                 Self::Cmwq(Spawner::new(queue.max_active(MAX_ACTIVE).build()?))
             }
-            Kind::Blocking(_) => Self::Blocking(semaphore()),
+            Kind::Blocking(_) => Self::Blocking(semaphore(waiting)),
+            Kind::Semaphore(size) => {
+                Self::Semaphore { places: semaphore(waiting), turns: semaphore(size) }
+            }
             Kind::Rayon(size) => {
                 let threads = rayon::ThreadPoolBuilder::new().num_threads(size).build()?;
-                Self::Rayon(Arc::new(threads), semaphore())
+                Self::Rayon(Arc::new(threads), semaphore(waiting))
             }
         })
     }
@@ -107,6 +139,10 @@ impl Pool {
             Self::Cmwq(spawner) => spawner.try_reserve().ok().map(Place::Cmwq),
             Self::Blocking(places) => {
                 Arc::clone(places).try_acquire_owned().ok().map(Place::Blocking)
+            }
+            Self::Semaphore { places, turns } => {
+                let place = Arc::clone(places).try_acquire_owned().ok()?;
+                Some(Place::Semaphore(place, Arc::clone(turns)))
             }
             Self::Rayon(threads, places) => {
                 let place = Arc::clone(places).try_acquire_owned().ok()?;
@@ -143,6 +179,17 @@ impl Place {
                 };
                 tokio::task::spawn_blocking(begun).await.map_err(|_| Lost)
             }
+            Self::Semaphore(place, turns) => {
+                // As servers do it: whoever waits for a turn has no thread.
+                let turn = turns.acquire_owned().await.map_err(|_| Lost)?;
+                let begun = move || {
+                    drop(place);
+                    let value = job();
+                    drop(turn);
+                    value
+                };
+                tokio::task::spawn_blocking(begun).await.map_err(|_| Lost)
+            }
             Self::Rayon(threads, place) => {
                 let (done, value) = tokio::sync::oneshot::channel();
                 threads.spawn(move || {
@@ -158,15 +205,38 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
     fn kinds_are_written_as_they_are_read() {
-        for text in ["cmwq", "blocking:4", "rayon:16"] {
+        for text in ["cmwq", "blocking:4", "semaphore:32", "rayon:16"] {
             assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
         }
         for text in ["", "tokio", "blocking", "blocking:0", "rayon:x", "other:3"] {
             assert!(text.parse::<Kind>().is_err(), "{text}");
+        }
+    }
+
+    /// Of the semaphore, and not of the threads: pairs meet, and there is never a third.
+    #[tokio::test]
+    async fn a_semaphore_lets_so_many_begin() {
+        let pool = Pool::new(Kind::Semaphore(2), 8).unwrap();
+        let meeting = Arc::new(std::sync::Barrier::new(2));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let jobs = [(); 8].map(|()| {
+            let (meeting, begun) = (Arc::clone(&meeting), Arc::clone(&begun));
+            tokio::spawn(pool.try_reserve().unwrap().run(move || {
+                let at_once = 1 + begun.fetch_add(1, Ordering::SeqCst);
+                meeting.wait();
+                begun.fetch_sub(1, Ordering::SeqCst);
+                at_once
+            }))
+        });
+        assert!(pool.try_reserve().is_none(), "nobody has begun yet");
+        for job in jobs {
+            assert!(job.await.unwrap().unwrap() <= 2);
         }
     }
 }

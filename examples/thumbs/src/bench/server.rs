@@ -13,6 +13,10 @@ use tokio::task::JoinHandle;
 
 use crate::pool::Kind;
 
+/// How many requests may wait. It is the same for all pools; how many may have begun is not.
+pub(super) const PLACES: u32 = 64;
+/// As many connections and bodies on their way as come: only the pools are compared.
+const NO_LIMIT: &str = "1024";
 /// How often its threads are counted.
 const COUNT_EVERY: Duration = Duration::from_millis(5);
 
@@ -39,6 +43,8 @@ impl Server {
         let program = std::env::current_exe().context("finding this program's own file")?;
         let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0", "--pool", &pool.to_string()]);
+        command.args(["--places", &PLACES.to_string(), "--bodies", NO_LIMIT]);
+        command.args(["--connections", NO_LIMIT]);
         command.args(["--slow-disk-ms", &slow_ms.to_string()]).arg("--file").arg(&file);
         command.env_remove("DATABASE_URL").stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().context("starting a server")?;

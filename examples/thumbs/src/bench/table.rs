@@ -6,6 +6,7 @@ use std::io::Write as _;
 use crate::pool::Kind;
 
 use super::load::Sample;
+use super::server::PLACES;
 use super::{Cell, Options};
 
 /// A sign of life.
@@ -47,8 +48,12 @@ pub(super) fn print(
 ) -> anyhow::Result<()> {
     let Options { rounds, seconds, slow_disk_ms, .. } = options;
     let (least, most) = range(mosts.iter().copied());
+    let at_once = options.pools.iter().map(|pool| format!("{pool} {}", pool.at_once()));
+    let at_once = at_once.collect::<Vec<_>>().join(", ");
     let mut text = format!(
-        "{circumstances}100 % are {least:.1} to {most:.1} requests per second, found out in each \
+        "{circumstances}Each server has {PLACES} places for requests that wait, and refuses more. \
+         Begun and not ended are at most: {at_once}.  \n\
+         100 % are {least:.1} to {most:.1} requests per second, found out in each \
          round; medians of {rounds} rounds of {seconds} s, for p99 also the least and the most; \
          every call of the database takes {slow_disk_ms} ms longer than the disk. The last column \
          is the median of what cmwq's p99 was in a round, divided by the other pool's in the same \

@@ -51,7 +51,7 @@ async fn pictures_are_kept_in_a_database_whose_address_is_given() {
 fn a_comparison_has_a_row_for_each_pool_and_load() {
     let folder = tempfile::tempdir().unwrap();
     let output = thumbs()
-        .args(["bench", "--pools", "cmwq,blocking:4,rayon:2", "--loads", "50,100", "--most", "8"])
+        .args(["bench", "--pools", "cmwq,semaphore:4,rayon:2", "--loads", "50,100", "--most", "8"])
         .args(["--rounds", "1", "--seconds", "1", "--slow-disk-ms", "1", "--dir"])
         .arg(folder.path())
         .output()
@@ -59,9 +59,10 @@ fn a_comparison_has_a_row_for_each_pool_and_load() {
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{complaint}");
     let table = String::from_utf8(output.stdout).unwrap();
-    for row in ["| 50 % | cmwq |", "| 50 % | blocking:4 |", "| 100 % | rayon:2 |"] {
+    for row in ["| 50 % | cmwq |", "| 50 % | semaphore:4 |", "| 100 % | rayon:2 |"] {
         assert!(table.contains(row), "{table}");
     }
+    assert!(table.contains("at most: cmwq 32, semaphore:4 4, rayon:2 2."), "{table}");
     assert_eq!(table.lines().filter(|line| line.starts_with('|')).count(), 2 + 6, "{table}");
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "databases were left");
 }

@@ -10,7 +10,7 @@ use crate::support::{Raw, picture, serve, serve_file};
 
 #[tokio::test]
 async fn a_picture_is_stored_and_comes_back_in_any_size() {
-    for kind in [Kind::Cmwq, Kind::Blocking(512), Kind::Rayon(2)] {
+    for kind in [Kind::Cmwq, Kind::Blocking(512), Kind::Semaphore(2), Kind::Rayon(2)] {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::open(&folder.path().join("thumbs.db")).unwrap();
         let client = serve(Pool::new(kind, 16).unwrap(), Arc::new(store)).await;
