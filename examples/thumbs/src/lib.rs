@@ -9,6 +9,7 @@ mod health;
 pub mod limits;
 pub mod picture;
 pub mod pool;
+mod process;
 pub mod queues;
 pub mod server;
 pub mod service;

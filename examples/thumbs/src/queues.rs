@@ -9,6 +9,7 @@ use axum::response::Html;
 use serde::Serialize;
 
 use crate::pool::Pool;
+use crate::process;
 use crate::service::Service;
 
 /// A queue at this moment. Times are in milliseconds, since the queue was made.
@@ -63,15 +64,11 @@ pub(crate) async fn json(State(service): State<Service>) -> Result<Json<Queue>, 
         ran_p99_ms: ran(0.99),
         cpu_s: stats.cpu_time.as_secs_f64(),
         refused: service.refused(),
-        threads: threads(),
+        threads: process::threads("self").unwrap_or_default(),
     }))
 }
 
 /// `GET /`
 pub(crate) async fn page() -> Html<&'static str> {
     Html(include_str!("page.html"))
-}
-
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

@@ -12,13 +12,14 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
 use crate::pool::Kind;
+use crate::process;
 
 /// How many requests may wait. It is the same for all pools; how many may have begun is not.
 pub(super) const PLACES: u32 = 64;
 /// As many connections and bodies on their way as come: only the pools are compared.
 const NO_LIMIT: &str = "1024";
 /// How often its threads are counted.
-const COUNT_EVERY: Duration = Duration::from_millis(5);
+const COUNT_EVERY: Duration = Duration::from_millis(50);
 
 /// The database of which every server gets a copy.
 pub(super) fn template(folder: &Path) -> PathBuf {
@@ -76,10 +77,11 @@ impl Server {
     }
 }
 
+/// Takes as much of the CPUs that are measured, whatever the pool: see [`process::threads`].
 async fn count(pid: Option<u32>, most: Arc<AtomicUsize>) {
-    let Some(pid) = pid else { return };
-    while let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) {
-        most.fetch_max(tasks.count(), Ordering::Relaxed);
+    let Some(pid) = pid.map(|pid| pid.to_string()) else { return };
+    while let Some(threads) = process::threads(&pid) {
+        most.fetch_max(threads, Ordering::Relaxed);
         tokio::time::sleep(COUNT_EVERY).await;
     }
 }
