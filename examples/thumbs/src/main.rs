@@ -64,10 +64,14 @@ fn main() -> anyhow::Result<()> {
         runtime.max_blocking_threads(threads);
     }
     let runtime = runtime.enable_all().build().context("starting a runtime")?;
-    match command {
+    let ended = match command {
         Some(Command::Bench(options)) => runtime.block_on(bench::run(&options)),
         None => runtime.block_on(run(serve)),
-    }
+    };
+    // A thread may still wait for a name server, or work for a client who went away. To drop the
+    // runtime would wait for it, without a limit and deaf to signals.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn run(serve: Serve) -> anyhow::Result<()> {

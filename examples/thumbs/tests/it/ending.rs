@@ -1,6 +1,6 @@
 //! How the program ends.
 
-use crate::support::{Program, Raw, picture};
+use crate::support::{Program, Raw, eventually, picture};
 
 /// The program, with a request half of whose body has come; the other half.
 async fn with_half_a_request(arguments: &[&str]) -> (Program, Raw, Vec<u8>) {
@@ -44,4 +44,18 @@ async fn it_ends_in_time_whatever_clients_do() {
     let (status, said) = program.ended().await;
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("--shutdown-timeout"), "{said}");
+}
+
+/// In a thread of the runtime's, as also the name of a database's host is looked up.
+#[tokio::test]
+async fn it_does_not_wait_for_a_call_that_nobody_awaits() {
+    let program = Program::start(&["--pool", "blocking:1", "--slow-disk-ms", "600000"]);
+    let before = program.threads();
+    let mut client = Raw::connect(&program.client.address).await;
+    client.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    eventually("the call has a thread", || program.threads() > before).await;
+    drop(client);
+    program.signal("TERM");
+    let (status, said) = program.ended().await;
+    assert!(status.success(), "{status:?}: {said}");
 }

@@ -51,6 +51,11 @@ impl Program {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
     /// Waits until it takes no connections: it has seen the signal.
     pub(crate) async fn takes_no_connections(&self) {
         eventually("connections are refused", || {
