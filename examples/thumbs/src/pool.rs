@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use cmwq::Workqueue;
 use cmwq_tokio::{Permit, Spawner};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 
 /// How many jobs may be begun and not ended on the managed queue: as many connections to a database
 /// are used at most.
@@ -162,8 +163,9 @@ impl Pool {
 
 impl Place {
     /// Runs a job that may block and compute. If the future is dropped, as a server's is when its
-    /// client goes away, cmwq takes a job back that has not begun; tokio's `spawn_blocking` and
-    /// rayon run it for nobody.
+    /// client goes away, a job that has not begun does not begin any more: cmwq takes it off the
+    /// queue at once, with `spawn_blocking` it keeps its place until its turn comes. Only rayon,
+    /// which has no means for that, runs it for nobody.
     ///
     /// # Errors
     /// If the job panicked.
@@ -178,7 +180,7 @@ impl Place {
                     drop(place);
                     job()
                 };
-                tokio::task::spawn_blocking(begun).await.map_err(|_| Lost)
+                AbortOnDrop(tokio::task::spawn_blocking(begun)).ended().await
             }
             Self::Semaphore(place, turns) => {
                 // As servers do it: whoever waits for a turn has no thread.
@@ -189,7 +191,7 @@ impl Place {
                     drop(turn);
                     value
                 };
-                tokio::task::spawn_blocking(begun).await.map_err(|_| Lost)
+                AbortOnDrop(tokio::task::spawn_blocking(begun)).ended().await
             }
             Self::Rayon(threads, place) => {
                 let (done, value) = tokio::sync::oneshot::channel();
@@ -204,9 +206,27 @@ impl Place {
     }
 }
 
+/// A closure that need not begin if nobody waits for it any more.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> AbortOnDrop<T> {
+    async fn ended(mut self) -> Result<T, Lost> {
+        (&mut self.0).await.map_err(|_| Lost)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::Poll;
 
     use super::*;
 
@@ -239,5 +259,38 @@ mod tests {
         for job in jobs {
             assert!(job.await.unwrap().unwrap() <= 2);
         }
+    }
+
+    /// Lets it begin; it has not ended.
+    async fn begin<F: Future>(mut job: Pin<&mut F>) {
+        let once = poll_fn(|context| Poll::Ready(job.as_mut().poll(context).is_pending()));
+        assert!(once.await);
+    }
+
+    /// With one thread, or one turn, on which another job is.
+    #[test]
+    fn a_job_that_nobody_awaits_does_not_begin() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            for kind in [Kind::Blocking(1), Kind::Semaphore(1)] {
+                let pool = Pool::new(kind, 8).unwrap();
+                let has_run = Arc::new(AtomicBool::new(false));
+                let (go_on, waits) = std::sync::mpsc::channel::<()>();
+                let mut first = Box::pin(pool.try_reserve().unwrap().run(move || waits.recv()));
+                begin(first.as_mut()).await;
+                let second = Arc::clone(&has_run);
+                let second = move || second.store(true, Ordering::SeqCst);
+                let mut second = Box::pin(pool.try_reserve().unwrap().run(second));
+                begin(second.as_mut()).await;
+                drop(second);
+                let mut third = Box::pin(pool.try_reserve().unwrap().run(|| ()));
+                begin(third.as_mut()).await;
+                drop(go_on);
+                assert!(first.await.unwrap().is_err(), "the other end of its channel is gone");
+                third.await.unwrap();
+                assert!(!has_run.load(Ordering::SeqCst), "{kind}");
+            }
+        });
     }
 }
