@@ -9,6 +9,7 @@
 //! load before the next load begins, and pools are compared within a round.
 
 mod load;
+mod machine;
 mod server;
 mod table;
 
@@ -57,8 +58,8 @@ pub struct Options {
     /// Requests per second that are 100 %, instead of finding out.
     #[arg(long)]
     most: Option<f64>,
-    /// Where to put the databases, which are removed afterwards [default: the directory for
-    /// temporary files].
+    /// Where to put the databases, which are removed afterwards: on a disk, which is not where
+    /// temporary files are in memory (tmpfs) [default: the directory for temporary files].
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Seed of the arrivals.
@@ -88,7 +89,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
-    let circumstances = table::circumstances();
+    let circumstances = machine::circumstances(folder);
     let pictures = Pictures::new()?;
     let names = populate(folder, &pictures)?;
     let mut mosts = Vec::new();

@@ -15,30 +15,6 @@ pub(super) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Where and when, as the machine was before it began.
-pub(super) fn circumstances() -> String {
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or("unknown").to_owned();
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
-    let command: Vec<_> = std::env::args().skip(1).collect();
-    let (command, kernel) = (command.join(" "), kernel.trim());
-    let commit = commit().unwrap_or_else(|| "not recorded".to_owned());
-    format!(
-        "`thumbs {command}`  \n{cpus} CPUs, Linux {kernel}, load before {load}, {now}, commit \
-         {commit}.  \n"
-    )
-}
-
-/// Of the tree that this program was built in; `None` without git.
-fn commit() -> Option<String> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/commit.sh");
-    let output = std::process::Command::new("sh").arg(script).output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| said.trim().to_owned())
-}
-
 /// Prints medians over the rounds, their spread, and how the pools compare, in Markdown.
 pub(super) fn print(
     options: &Options,

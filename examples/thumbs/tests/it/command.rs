@@ -63,6 +63,7 @@ fn a_comparison_has_a_row_for_each_pool_and_load() {
         assert!(table.contains(row), "{table}");
     }
     assert!(table.contains("at most: cmwq 32, semaphore:4 4, rayon:2 2."), "{table}");
+    assert!(table.contains(", databases on "), "{table}");
     assert_eq!(table.lines().filter(|line| line.starts_with('|')).count(), 2 + 6, "{table}");
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "databases were left");
 }
