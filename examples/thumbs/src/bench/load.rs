@@ -182,8 +182,9 @@ pub(super) async fn closed(
             let mut served = 0_u32;
             while start.elapsed() < WARM_UP + length {
                 let status = shared.ask(Wish::any(&mut random)).await?;
-                let counts = start.elapsed() > WARM_UP && status.is_success();
-                served += u32::from(counts);
+                let at = start.elapsed();
+                let counts = at > WARM_UP && at <= WARM_UP + length;
+                served += u32::from(counts && status.is_success());
             }
             anyhow::Ok(served)
         })

@@ -29,11 +29,13 @@ pub(super) fn print(
     let mut text = format!(
         "{circumstances}Each server has {PLACES} places for requests that wait, and refuses more. \
          Begun and not ended are at most: {at_once}.  \n\
-         100 % are {least:.1} to {most:.1} requests per second, found out in each \
-         round; medians of {rounds} rounds of {seconds} s, for p99 also the least and the most; \
-         every call of the database takes {slow_disk_ms} ms longer than the disk. The last column \
-         is the median of what cmwq's p99 was in a round, divided by the other pool's in the same \
-         round: above 1 the other pool was better.\n\n",
+         100 % are {least:.1} to {most:.1} requests per second, found out in each round; medians \
+         of {rounds} rounds of {seconds} s, for p99 and the last column also the least and the \
+         most; every call of the database takes {slow_disk_ms} ms longer than the disk. p50 and \
+         p99 are of what was served: of requests that were refused, or failed, there is only how \
+         many they are. The last column is what cmwq's p99 was in a round, divided by the other \
+         pool's in the same round: above 1 the other pool was better. Of each kind of pool only \
+         these sizes were tried; another one may be better.\n\n",
     );
     text += "| load | pool | served/s | refused | failed | p50 | p99 | threads | cmwq ÷ it |\n";
     text += "|---:|---|---:|---:|---:|---:|---:|---:|---:|\n";
@@ -52,10 +54,14 @@ pub(super) fn print(
             let (low, high) = range(of_cell.clone().map(p99_ms));
             write!(text, "| {percent} % | {pool} | {served:.1} | {refused:.1} % | {failed:.1} % ")?;
             write!(text, "| {p50:.0} ms | {p99:.0} ms ({low:.0} to {high:.0}) | {threads:.0} ")?;
-            match ratio_to_cmwq(samples, percent, pool) {
-                Some(ratio) => writeln!(text, "| {ratio:.2} |")?,
-                None => text += "| |\n",
+            let ratios = ratios_to_cmwq(samples, percent, pool);
+            if ratios.is_empty() {
+                text += "| |\n";
+                continue;
             }
+            let (low, high) = range(ratios.iter().copied());
+            let ratio = self::median(ratios.into_iter());
+            writeln!(text, "| {ratio:.2} ({low:.2} to {high:.2}) |")?;
         }
     }
     std::io::stdout().write_all(text.as_bytes())?;
@@ -66,19 +72,20 @@ fn p99_ms(sample: &Sample) -> f64 {
     sample.p99.as_secs_f64() * 1e3
 }
 
-/// What cmwq's p99 is divided by this pool's, in the median of the rounds under that load. `None`
-/// of cmwq itself, or if it was not measured.
-fn ratio_to_cmwq(samples: &[(Cell, Sample)], percent: u32, pool: Kind) -> Option<f64> {
+/// What cmwq's p99 is divided by this pool's, in each round under that load. None of cmwq itself,
+/// nor if it was not measured.
+fn ratios_to_cmwq(samples: &[(Cell, Sample)], percent: u32, pool: Kind) -> Vec<f64> {
+    if pool == Kind::Cmwq {
+        return Vec::new();
+    }
     let of = |pool: Kind| {
         samples.iter().filter(move |(cell, _)| cell.pool == pool && cell.percent == percent)
     };
-    let ratios: Vec<_> = of(pool)
-        .filter_map(|(cell, it)| {
-            let (_, cmwq) = of(Kind::Cmwq).find(|(other, _)| other.round == cell.round)?;
-            Some(p99_ms(cmwq) / p99_ms(it))
-        })
-        .collect();
-    (pool != Kind::Cmwq && !ratios.is_empty()).then(|| median(ratios.into_iter()))
+    let ratio = |(cell, it): &(Cell, Sample)| {
+        let (_, cmwq) = of(Kind::Cmwq).find(|(other, _)| other.round == cell.round)?;
+        Some(p99_ms(cmwq) / p99_ms(it))
+    };
+    of(pool).filter_map(ratio).collect()
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
@@ -121,8 +128,8 @@ mod tests {
             (cell(2, Kind::Cmwq), sample(500)),
             (cell(3, other), sample(1)),
         ];
-        assert_eq!(ratio_to_cmwq(&samples, 80, other), Some(2.0));
-        assert_eq!(ratio_to_cmwq(&samples, 80, Kind::Cmwq), None);
-        assert_eq!(ratio_to_cmwq(&samples, 50, other), None);
+        assert_eq!(ratios_to_cmwq(&samples, 80, other), [1.5, 2.5]);
+        assert!(ratios_to_cmwq(&samples, 80, Kind::Cmwq).is_empty());
+        assert!(ratios_to_cmwq(&samples, 50, other).is_empty());
     }
 }
