@@ -48,6 +48,9 @@ impl Server {
             // First a place: who waits for one waits in the kernel, and has no memory of ours.
             let place = Arc::clone(&self.places).acquire_owned().await;
             let (stream, _) = Listener::accept(&mut self.listener).await;
+            // The end of an answer does not wait until its beginning is acknowledged. It is no
+            // matter if the other side has gone already.
+            let _ = stream.set_nodelay(true);
             let mut stream = TimeoutWriter::new(stream);
             stream.set_timeout(Some(self.answer_timeout));
             let service = TowerToHyperService::new(self.router.clone());

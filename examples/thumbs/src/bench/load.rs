@@ -86,8 +86,10 @@ impl Wish {
 
 impl Clients {
     fn of(server: &Server, names: &[Name], pictures: &Arc<Pictures>) -> Arc<Self> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
         Arc::new(Self {
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: Client::builder(TokioExecutor::new()).build(connector),
             address: server.address.clone(),
             names: names.to_vec(),
             pictures: Arc::clone(pictures),

@@ -1,5 +1,6 @@
 //! A server process.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ impl Server {
     pub(super) async fn start(pool: Kind, folder: &Path, slow_ms: u64) -> anyhow::Result<Self> {
         let file = folder.join("served.db");
         std::fs::copy(template(folder), &file).context("copying the database")?;
+        // Not while it is measured.
+        File::open(&file)?.sync_all().context("writing the database")?;
         let program = std::env::current_exe().context("finding this program's own file")?;
         let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0", "--pool", &pool.to_string()]);
