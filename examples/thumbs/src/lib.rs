@@ -7,6 +7,7 @@ pub mod bench;
 mod body;
 mod health;
 pub mod limits;
+mod linger;
 pub mod picture;
 pub mod pool;
 mod process;

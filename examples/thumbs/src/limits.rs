@@ -17,7 +17,7 @@ fn some(text: &str) -> Result<usize, String> {
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Limits {
     /// How long a client may take to send the head of a request; also how long a connection is kept
-    /// between two of them.
+    /// between two of them, and how long a client may still send what was refused.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub head_timeout: Duration,
     /// How long a client may take to send its picture.

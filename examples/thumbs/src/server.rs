@@ -1,15 +1,19 @@
 //! Connections: they are taken until the program is to end, and then finished.
 //!
 //! What `axum::serve` does, with limits: for clients that send half of a request's head, or take
-//! nothing of their answers, and for how many there are.
+//! nothing of their answers, and for how many there are. And those that are refused while they send
+//! can read why.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
 use axum::serve::Listener;
+use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -18,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutWriter;
 
 use crate::limits::Limits;
+use crate::linger::{Linger, Noted, Unread};
 
 /// A server that listens.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct Server {
     open: GracefulShutdown,
     /// For connections.
     places: Arc<Semaphore>,
+    /// For a head, and for what is left of a body that was refused.
+    head_timeout: Duration,
     answer_timeout: Duration,
 }
 
@@ -38,8 +45,9 @@ impl Server {
         let mut connections = Builder::new();
         connections.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout);
         let places = Arc::new(Semaphore::new(limits.connections));
-        let (open, answer_timeout) = (GracefulShutdown::new(), limits.answer_timeout);
-        Self { listener, router, connections, open, places, answer_timeout }
+        let open = GracefulShutdown::new();
+        let Limits { head_timeout, answer_timeout, .. } = *limits;
+        Self { listener, router, connections, open, places, head_timeout, answer_timeout }
     }
 
     /// Takes connections, for as long as this future is polled. Each has a task.
@@ -51,9 +59,14 @@ impl Server {
             // The end of an answer does not wait until its beginning is acknowledged. It is no
             // matter if the other side has gone already.
             let _ = stream.set_nodelay(true);
+            let unread = Unread::default();
+            let stream = Linger::new(stream, unread.clone(), self.head_timeout);
             let mut stream = TimeoutWriter::new(stream);
             stream.set_timeout(Some(self.answer_timeout));
-            let service = TowerToHyperService::new(self.router.clone());
+            let router = TowerToHyperService::new(self.router.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                router.call(request.map(|body| Noted::new(body, unread.clone())))
+            });
             let builder = self.connections.clone();
             let watcher = self.open.watcher();
             tokio::spawn(async move {

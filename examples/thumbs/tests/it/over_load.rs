@@ -61,6 +61,24 @@ async fn a_request_is_refused_before_its_body_is_read() {
     assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
 }
 
+/// As browsers do it: first all that there is to send.
+#[tokio::test]
+async fn who_sends_before_he_reads_learns_that_he_was_refused() {
+    const LONG: usize = 16 << 20;
+    let pool = Pool::new(Kind::Cmwq, 4).unwrap();
+    let limits = Limits { bodies: 1, ..LIMITS };
+    let client = serve_within(&limits, pool, Waiting::new(0)).await;
+    let mut first = Raw::connect(&client.address).await;
+    first.has_leave_to_send(1000).await;
+    for (told, status) in [(LONG, "HTTP/1.1 429 "), (2 * LONG, "HTTP/1.1 413 ")] {
+        let mut refused = Raw::connect(&client.address).await;
+        refused.send_head(told).await;
+        refused.send(&vec![0; LONG]).await;
+        let answer = refused.rest().await;
+        assert!(answer.starts_with(status), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn no_more_are_in_execution_than_may_be() {
     const REQUESTS: usize = 40;
