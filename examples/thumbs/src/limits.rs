@@ -12,13 +12,14 @@ fn some(text: &str) -> Result<usize, String> {
     if number == 0 { Err("nobody would be served".to_owned()) } else { Ok(number as usize) }
 }
 
-/// How long the program waits for clients, for the database, and for its own end. Written as `30s`
-/// or `500ms`.
+/// Limits of time, for clients, for the database, and for the program's own end, written as `30s` or
+/// `500ms`; and of number.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Limits {
     /// How long a client may take to send the head of a request; also how long a connection is kept
-    /// between two of them, and how long a client may still send what was refused.
-    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    /// between two of them, and how long a client may still send what was refused. Short: who does
+    /// nothing keeps one of the connections.
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub head_timeout: Duration,
     /// How long a client may take to send its picture.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]

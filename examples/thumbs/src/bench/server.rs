@@ -48,7 +48,8 @@ impl Server {
         let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0", "--pool", &pool.to_string()]);
         command.args(["--places", &PLACES.to_string(), "--bodies", NO_LIMIT]);
-        command.args(["--connections", NO_LIMIT]);
+        // Nor is one closed at the moment at which a client uses it again.
+        command.args(["--connections", NO_LIMIT, "--head-timeout", "1h"]);
         command.args(["--slow-disk-ms", &slow_ms.to_string()]).arg("--file").arg(&file);
         command.env_remove("DATABASE_URL").stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().context("starting a server")?;
