@@ -13,15 +13,18 @@ mod machine;
 mod server;
 mod table;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 
+use crate::limits::at_least_one;
 use crate::picture;
 use crate::pool::Kind;
+use crate::signals::Signals;
 use crate::store::{Name, Sqlite, Store as _, Stored};
 
 use load::{Load, Pictures, Sample};
@@ -44,19 +47,19 @@ pub struct Options {
     )]
     pools: Vec<Kind>,
     /// Loads, in per cent of what the machine can do at most.
-    #[arg(long, value_delimiter = ',', default_value = "50,80,120")]
+    #[arg(long, value_delimiter = ',', default_value = "50,80,120", value_parser = at_least_one)]
     loads: Vec<u32>,
     /// Rounds; in each every pool has its turn under every load, in another order.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
+    #[arg(long, default_value_t = 5, value_parser = at_least_one)]
+    rounds: u32,
     /// How long each measurement takes, in seconds.
-    #[arg(long, default_value_t = 6)]
-    seconds: u64,
+    #[arg(long, default_value_t = 6, value_parser = at_least_one)]
+    seconds: u32,
     /// Lets every call of the database take so much longer, in milliseconds.
     #[arg(long, default_value_t = 0)]
     slow_disk_ms: u64,
     /// Requests per second that are 100 %, instead of finding out.
-    #[arg(long)]
+    #[arg(long, value_parser = rate)]
     most: Option<f64>,
     /// Where to put the databases, which are removed afterwards: on a disk, which is not where
     /// temporary files are in memory (tmpfs) [default: the directory for temporary files].
@@ -67,25 +70,62 @@ pub struct Options {
     seed: u64,
 }
 
+/// Requests per second, of which there are some.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "a number above 0 is needed".to_owned())
+}
+
 /// A pool under a load, in one round.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    round: usize,
+    round: u32,
     pool: Kind,
     percent: u32,
+}
+
+/// A folder that is removed with all that is in it, however the measurements end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create(parent: &Path) -> anyhow::Result<Self> {
+        let folder = parent.join(format!("thumbs-bench-{}", std::process::id()));
+        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            table::say(&format!("{} is left: {error}", self.0.display()));
+        }
+    }
 }
 
 /// Measures and prints a table in Markdown.
 ///
 /// # Errors
-/// If a server does not start or does not answer.
+/// If something is to be measured twice, a server does not start or does not answer, or a signal
+/// asks for an end.
 pub async fn run(options: &Options) -> anyhow::Result<()> {
+    once("--pools", &options.pools)?;
+    once("--loads", &options.loads)?;
+    let mut signals = Signals::new().context("watching for signals")?;
     let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let folder = parent.join(format!("thumbs-bench-{}", std::process::id()));
-    std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let measured = measure(options, &folder).await;
-    std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
-    measured
+    let folder = Folder::create(&parent)?;
+    tokio::select! {
+        measured = measure(options, &folder.0) => measured,
+        _ = signals.next() => bail!("a signal: nothing is printed"),
+    }
+}
+
+/// Each row of the table is of one of them.
+fn once<T: PartialEq + Display>(option: &str, values: &[T]) -> anyhow::Result<()> {
+    for (at, value) in values.iter().enumerate() {
+        ensure!(!values[..at].contains(value), "{value} stands twice in {option}");
+    }
+    Ok(())
 }
 
 async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
@@ -110,8 +150,8 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
                 let server = Server::start(pool, folder, options.slow_disk_ms).await?;
                 let load = Load {
                     per_second: most * f64::from(percent) / 100.0,
-                    length: Duration::from_secs(options.seconds),
-                    seed: options.seed + round as u64,
+                    length: Duration::from_secs(options.seconds.into()),
+                    seed: options.seed.wrapping_add(round.into()),
                 };
                 let sample = load.run(&server, &names, &pictures).await?;
                 samples.push((Cell { round, pool, percent }, sample));
@@ -145,9 +185,10 @@ async fn most_per_second(
     for pool in [Kind::Cmwq, Kind::Blocking(16)] {
         table::say(&format!("what can be served at most: {pool}"));
         let server = Server::start(pool, folder, options.slow_disk_ms).await?;
-        let length = Duration::from_secs(options.seconds);
+        let length = Duration::from_secs(options.seconds.into());
         most = most.max(load::closed(&server, names, pictures, CLIENTS, length).await?);
         server.stop().await?;
     }
+    ensure!(most > 0.0, "no request was served, so there is no load to measure under");
     Ok(most)
 }

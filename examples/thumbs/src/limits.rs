@@ -6,10 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use humantime::parse_duration;
 
-/// At least one, and no more than can be counted.
-fn some(text: &str) -> Result<usize, String> {
+/// A number of an option's, of which nothing makes no sense.
+///
+/// # Errors
+/// If it is none, or zero.
+pub fn at_least_one(text: &str) -> Result<u32, String> {
     let number: u32 = text.parse().map_err(|error: ParseIntError| error.to_string())?;
-    if number == 0 { Err("nobody would be served".to_owned()) } else { Ok(number as usize) }
+    if number == 0 { Err("at least 1 is needed".to_owned()) } else { Ok(number) }
 }
 
 /// Limits of time, for clients, for the database, and for the program's own end, written as `30s` or
@@ -26,16 +29,16 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How many pictures may be on their way at once, each with up to 20 MiB of memory; further
     /// ones are answered with 429.
-    #[arg(long, default_value_t = 64, value_parser = some)]
-    pub bodies: usize,
+    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
+    pub bodies: u32,
     /// How long a client may take nothing of its answer, which lies in memory for so long.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub answer_timeout: Duration,
     /// How many connections are open at once; further ones wait until one is closed. Each may have
     /// a picture of 20 MiB and half a MiB of buffers in memory, and takes one of the files that may
     /// be open.
-    #[arg(long, default_value_t = 256, value_parser = some)]
-    pub connections: usize,
+    #[arg(long, default_value_t = 256, value_parser = at_least_one)]
+    pub connections: u32,
     /// How long PostgreSQL may take to answer, connecting included.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub database_timeout: Duration,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use thumbs::bench;
-use thumbs::limits::Limits;
+use thumbs::limits::{Limits, at_least_one};
 use thumbs::pool::{Kind, Pool};
 use thumbs::server::Server;
 use thumbs::service::Service;
@@ -45,7 +45,7 @@ struct Serve {
     #[arg(long, env = "THUMBS_FILE", default_value = "thumbs.db")]
     file: PathBuf,
     /// How many requests may wait; more are answered with 429.
-    #[arg(long, env = "THUMBS_PLACES", default_value_t = 64)]
+    #[arg(long, env = "THUMBS_PLACES", default_value_t = 64, value_parser = at_least_one)]
     places: u32,
     /// Where the work is done: cmwq, blocking:THREADS, semaphore:JOBS or rayon:THREADS.
     #[arg(long, default_value_t = Kind::Cmwq)]

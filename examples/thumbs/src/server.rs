@@ -44,7 +44,7 @@ impl Server {
     pub fn new(listener: TcpListener, router: Router, limits: &Limits) -> Self {
         let mut connections = Builder::new();
         connections.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout);
-        let places = Arc::new(Semaphore::new(limits.connections));
+        let places = Arc::new(Semaphore::new(limits.connections as usize));
         let open = GracefulShutdown::new();
         let Limits { head_timeout, answer_timeout, .. } = *limits;
         Self { listener, router, connections, open, places, head_timeout, answer_timeout }

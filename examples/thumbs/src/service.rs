@@ -62,7 +62,7 @@ impl Service {
     #[must_use]
     pub fn new(pool: Pool, store: Arc<dyn Store>, limits: &Limits) -> Self {
         let (health, refused) = (Health::default(), AtomicU64::new(0));
-        let (bodies, body_timeout) = (Semaphore::new(limits.bodies), limits.body_timeout);
+        let (bodies, body_timeout) = (Semaphore::new(limits.bodies as usize), limits.body_timeout);
         Self(Arc::new(Inner { pool, store, health, refused, bodies, body_timeout }))
     }
 

@@ -47,6 +47,30 @@ async fn pictures_are_kept_in_a_database_whose_address_is_given() {
     }
 }
 
+/// And says what of.
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused: [(&[&str], &str); 10] = [
+        (&["--places", "0"], "at least 1"),
+        (&["--bodies", "0"], "at least 1"),
+        (&["--connections", "none"], "invalid digit"),
+        (&["--pool", "threads:4"], "a pool is cmwq, "),
+        (&["bench", "--rounds", "0"], "at least 1"),
+        (&["bench", "--seconds", "0"], "at least 1"),
+        (&["bench", "--loads", "50,0"], "at least 1"),
+        (&["bench", "--most", "nan"], "above 0"),
+        (&["bench", "--pools", "cmwq,rayon:2,cmwq"], "cmwq stands twice in --pools"),
+        (&["--database-url", "postgres://me@127.0.0.1/x?sslmode=require"], "sslmode"),
+    ];
+    for (arguments, said) in refused {
+        let output = thumbs().args(arguments).current_dir(folder.path()).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(complaint.contains(said), "{arguments:?}: {complaint}");
+    }
+}
+
 #[test]
 fn a_comparison_has_a_row_for_each_pool_and_load() {
     let folder = tempfile::tempdir().unwrap();
