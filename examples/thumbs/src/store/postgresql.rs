@@ -3,20 +3,25 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Error, NoTls};
 
 use super::connections::Connections;
 use super::{Name, Store, Stored, Unavailable};
 
-/// Two that make the table at once are in each other's way, also with `IF NOT EXISTS`: the number
-/// is that of a lock that all instances of this program take first.
-const TABLE: &str = "BEGIN; SELECT pg_advisory_xact_lock(7814431);
-    CREATE TABLE IF NOT EXISTS pictures (
-        name TEXT PRIMARY KEY, original BYTEA NOT NULL, thumbnail BYTEA NOT NULL);
-    COMMIT";
+/// Makes the table if there is none; who finds one needs no leave to make any. Two sessions that
+/// make it at once may fail, also with `IF NOT EXISTS`, so all instances of this program take a lock
+/// first, whose number is any.
+const TABLE: &str = "DO $$ BEGIN
+    IF to_regclass('pictures') IS NULL THEN
+        PERFORM pg_advisory_xact_lock(7814431);
+        CREATE TABLE IF NOT EXISTS pictures (
+            name TEXT PRIMARY KEY, original BYTEA NOT NULL, thumbnail BYTEA NOT NULL);
+    END IF;
+END $$";
 
 /// A database of a server.
 pub struct Postgresql {
@@ -45,10 +50,12 @@ impl Postgresql {
     /// does not answer. To be called in a runtime of tokio, which then has the connections.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is none, or asks for encryption.
     pub fn new(address: &str, limit: Duration) -> anyhow::Result<Self> {
         let mut config: Config = address.parse().context("DATABASE_URL")?;
-        config.connect_timeout(limit).tcp_user_timeout(limit);
+        let needs_tls = config.get_ssl_mode() == SslMode::Require;
+        ensure!(!needs_tls, "DATABASE_URL: sslmode=require, and this program has no TLS");
+        config.tcp_user_timeout(limit);
         let runtime = Handle::try_current()?;
         Ok(Self { config, limit, runtime, sessions: Connections::new() })
     }

@@ -150,3 +150,18 @@ async fn the_first_requests_may_come_together() {
         }
     }
 }
+
+/// Since PostgreSQL 15 only its owner makes tables in the usual schema.
+#[tokio::test]
+async fn who_may_make_no_table_uses_the_one_that_is_there() {
+    let Some((server, _, path)) = with_a_picture(PATIENCE).await else { return };
+    let admin = server.connect().await.unwrap();
+    let grant = "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE guest LOGIN; \
+                 GRANT SELECT, INSERT ON pictures TO guest";
+    admin.batch_execute(grant).await.unwrap();
+    let address = server.address().replace("user=thumbs", "user=guest");
+    let store = Postgresql::new(&address, PATIENCE).unwrap();
+    let client = serve(Pool::new(Kind::Cmwq, 64).unwrap(), Arc::new(store)).await;
+    assert_eq!(client.get(&path).await, (StatusCode::OK, picture(1).into()));
+    assert_eq!(client.post(picture(2)).await.0, StatusCode::CREATED);
+}
