@@ -14,8 +14,8 @@ use crate::store::{Name, Unavailable};
 
 /// An answer that is younger is believed.
 const FRESH: Duration = Duration::from_secs(1);
-/// After all places were taken for so long, and no call was answered meanwhile, nothing is believed
-/// any more: those who have the places ask, too.
+/// If all places have been taken for so long, with no call of the database answered and no place
+/// free meanwhile, it is down: the jobs that have the places wait for it.
 const LONG: Duration = Duration::from_secs(10);
 
 /// What is known.
@@ -26,7 +26,7 @@ pub(crate) struct Health(Mutex<Known>);
 struct Known {
     /// What the database last said, and when.
     last: Option<(Instant, Result<(), String>)>,
-    /// When all places were first found taken, since it said something.
+    /// When all places were first found taken, since it said something or a place was free.
     full_since: Option<Instant>,
 }
 
@@ -44,6 +44,12 @@ impl Health {
             // There may be nobody to read it.
             let _ = writeln!(std::io::stderr(), "thumbs: the database does not answer: {said}");
         }
+    }
+
+    /// To be told when a place was free: jobs end, even if none of them has asked the database, as
+    /// those of pictures that cannot be decoded do not.
+    pub(crate) fn found_place(&self) {
+        self.known().full_since = None;
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -105,6 +111,9 @@ mod tests {
         assert!(health.is_well_without_asking(), "it has just been found full");
         health.known().full_since = Some(long_ago);
         assert!(!health.is_well_without_asking());
+        health.found_place();
+        assert!(health.is_well_without_asking(), "some job has ended meanwhile");
+        health.known().full_since = Some(long_ago);
         health.note(&Ok(()));
         assert!(health.is_well_without_asking(), "somebody was answered meanwhile");
     }

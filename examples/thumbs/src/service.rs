@@ -106,7 +106,9 @@ impl Service {
     }
 
     fn reserve(&self) -> Result<Place, Failure> {
-        self.0.pool.try_reserve().ok_or_else(|| self.refuse())
+        let place = self.0.pool.try_reserve().ok_or_else(|| self.refuse())?;
+        self.0.health.found_place();
+        Ok(place)
     }
 
     /// Leave to send a picture.
