@@ -127,7 +127,9 @@ impl Pool {
                 Self::Semaphore { places: semaphore(waiting), turns: semaphore(size) }
             }
             Kind::Rayon(size) => {
-                let threads = rayon::ThreadPoolBuilder::new().num_threads(size).build()?;
+                let threads = rayon::ThreadPoolBuilder::new().num_threads(size);
+                // Whoever awaits the job hears of it; without a handler the process would end.
+                let threads = threads.panic_handler(|_| {}).build()?;
                 Self::Rayon(Arc::new(threads), semaphore(waiting))
             }
         })
@@ -292,5 +294,16 @@ mod tests {
                 assert!(!has_run.load(Ordering::SeqCst), "{kind}");
             }
         });
+    }
+
+    #[tokio::test]
+    async fn a_job_that_panics_is_lost_and_no_other_one() {
+        for kind in [Kind::Cmwq, Kind::Blocking(1), Kind::Semaphore(1), Kind::Rayon(1)] {
+            let pool = Pool::new(kind, 8).unwrap();
+            let panics = pool.try_reserve().unwrap().run(|| panic!("as this test wants it"));
+            let ended: Result<(), Lost> = panics.await;
+            assert!(ended.is_err(), "{kind}");
+            assert_eq!(pool.try_reserve().unwrap().run(|| 7).await.unwrap(), 7, "{kind}");
+        }
     }
 }
