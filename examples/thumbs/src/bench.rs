@@ -24,11 +24,12 @@ use clap::Args;
 use crate::limits::at_least_one;
 use crate::picture;
 use crate::pool::Kind;
+use crate::service::THUMBNAIL_SIDE;
 use crate::signals::Signals;
 use crate::store::{Name, Sqlite, Store as _, Stored};
 
 use load::{Load, Pictures, Sample};
-use server::Server;
+use server::ServerProcess;
 
 /// Pictures that are in the database before: numbers 0 to this. Clients store others.
 const STORED: u64 = 64;
@@ -132,7 +133,7 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
     let circumstances = machine::circumstances(folder);
     let pictures = Pictures::new()?;
     let names = populate(folder, &pictures)?;
-    let mut mosts = Vec::new();
+    let mut capacities = Vec::new();
     let mut samples: Vec<(Cell, Sample)> = Vec::new();
     let mut random = fastrand::Rng::with_seed(options.seed);
     let (mut loads, mut pools) = (options.loads.clone(), options.pools.clone());
@@ -141,13 +142,13 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
             Some(most) => most,
             None => most_per_second(options, folder, &names, &pictures).await?,
         };
-        mosts.push(most);
+        capacities.push(most);
         random.shuffle(&mut loads);
         for &percent in &loads {
             random.shuffle(&mut pools);
             for &pool in &pools {
                 table::say(&format!("round {round}: {pool} at {percent} %"));
-                let server = Server::start(pool, folder, options.slow_disk_ms).await?;
+                let server = ServerProcess::start(pool, folder, options.slow_disk_ms).await?;
                 let load = Load {
                     per_second: most * f64::from(percent) / 100.0,
                     length: Duration::from_secs(options.seconds.into()),
@@ -159,7 +160,7 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    table::print(options, &circumstances, &mosts, &samples)
+    table::print(options, &circumstances, &capacities, &samples)
 }
 
 /// Makes the database of which every server gets a copy.
@@ -168,7 +169,8 @@ fn populate(folder: &Path, pictures: &Pictures) -> anyhow::Result<Vec<Name>> {
     let put = |number| {
         let original = Vec::from(pictures.get(number));
         let name = Name::of(&original);
-        store.put(&name, &Stored { thumbnail: picture::smaller(&original, 160)?, original })?;
+        let thumbnail = picture::smaller(&original, THUMBNAIL_SIDE)?;
+        store.put(&name, &Stored { original, thumbnail })?;
         Ok(name)
     };
     (0..STORED).map(put).collect()
@@ -184,7 +186,7 @@ async fn most_per_second(
     let mut most: f64 = 0.0;
     for pool in [Kind::Cmwq, Kind::Blocking(16)] {
         table::say(&format!("what can be served at most: {pool}"));
-        let server = Server::start(pool, folder, options.slow_disk_ms).await?;
+        let server = ServerProcess::start(pool, folder, options.slow_disk_ms).await?;
         let length = Duration::from_secs(options.seconds.into());
         most = most.max(load::closed(&server, names, pictures, CLIENTS, length).await?);
         server.stop().await?;

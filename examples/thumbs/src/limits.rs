@@ -15,8 +15,8 @@ pub fn at_least_one(text: &str) -> Result<u32, String> {
     if number == 0 { Err("at least 1 is needed".to_owned()) } else { Ok(number) }
 }
 
-/// Limits of time, for clients, for the database, and for the program's own end, written as `30s` or
-/// `500ms`; and of number.
+/// Limits of time, for clients, for the database, and for the program's own end, written as `30s`
+/// or `500ms`; and of number.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Limits {
     /// How long a client may take to send the head of a request; also how long a connection is kept

@@ -180,7 +180,8 @@ mod tests {
     #[tokio::test]
     async fn who_sends_without_an_end_is_left() {
         let (mut server, mut client) = ends(true, LONG);
-        let sends = tokio::spawn(async move { while client.write_all(&[0; 4096]).await.is_ok() {} });
+        let sends = async move { while client.write_all(&[0; 4096]).await.is_ok() {} };
+        let sends = tokio::spawn(sends);
         server.shutdown().await.unwrap();
         assert!((MAX_BODY_BYTES..MAX_BODY_BYTES + 8192).contains(&server.dropped));
         drop(server);

@@ -38,7 +38,8 @@ struct Serve {
     /// Where to listen; port 0 is any that is free.
     #[arg(long, env = "THUMBS_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// A PostgreSQL server to keep pictures in, as postgres://USER@HOST/NAME [default: SQLite].
+    /// A PostgreSQL server to keep pictures in, as postgres://USER@HOST/NAME, without TLS [default:
+    /// SQLite].
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
     /// The file of SQLite.
@@ -47,7 +48,9 @@ struct Serve {
     /// How many requests may wait; more are answered with 429.
     #[arg(long, env = "THUMBS_PLACES", default_value_t = 64, value_parser = at_least_one)]
     places: u32,
-    /// Where the work is done: cmwq, blocking:THREADS, semaphore:JOBS or rayon:THREADS.
+    /// Where the work is done: cmwq, blocking:THREADS, semaphore:JOBS or rayon:THREADS. As many
+    /// connections to the database are used, 32 with cmwq; PostgreSQL takes 100 by itself. With
+    /// blocking:THREADS its host has to be an address: a name is looked up on the same threads.
     #[arg(long, default_value_t = Kind::Cmwq)]
     pool: Kind,
     /// Lets every call of the database take so much longer, to see what a slow disk does.

@@ -10,15 +10,15 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits, Rgba, RgbaImage};
 
 /// The longest side that is decoded, in pixels.
-const LONGEST: u32 = 12_000;
+const MAX_DECODED_SIDE: u32 = 12_000;
 /// The memory that decoding may take, in bytes: 59 million pixels of a JPEG.
-const MEMORY: u64 = 512 << 20;
-/// Of pictures that take more, only one is made smaller at a time: 14 million pixels.
-const MUCH: u64 = 128 << 20;
+const MAX_DECODE_BYTES: u64 = 512 << 20;
+/// Pictures that take more, from 14 million pixels of a JPEG on, are decoded one at a time.
+const LARGE_PICTURE_BYTES: u64 = 128 << 20;
 /// What may be read ahead of the pixels, such as a colour profile, in bytes.
-const AHEAD: u64 = 32 << 20;
-/// Whose turn it is.
-static LARGE: Mutex<()> = Mutex::new(());
+const MAX_METADATA_BYTES: u64 = 32 << 20;
+/// Held while a large picture is decoded.
+static LARGE_PICTURE: Mutex<()> = Mutex::new(());
 const QUALITY: u8 = 80;
 
 /// The bytes are no picture that this service takes.
@@ -27,7 +27,7 @@ pub struct NoPicture(image::ImageError);
 
 impl fmt::Display for NoPicture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this is no JPEG or PNG of at most {LONGEST} pixels a side: {}", self.0)
+        write!(f, "this is no JPEG or PNG of at most {MAX_DECODED_SIDE} pixels a side: {}", self.0)
     }
 }
 
@@ -68,9 +68,9 @@ pub fn smaller(bytes: &[u8], side: u32) -> Result<Vec<u8>, Refused> {
     let mut reader =
         ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(ImageError::from)?;
     let mut limits = Limits::default();
-    limits.max_image_width = Some(LONGEST);
-    limits.max_image_height = Some(LONGEST);
-    limits.max_alloc = Some(AHEAD);
+    limits.max_image_width = Some(MAX_DECODED_SIDE);
+    limits.max_image_height = Some(MAX_DECODED_SIDE);
+    limits.max_alloc = Some(MAX_METADATA_BYTES);
     reader.limits(limits);
     let mut decoder = reader.into_decoder()?;
     // Until the end: the small one may be as large, if that was asked for.
@@ -91,20 +91,20 @@ fn decode(decoder: impl ImageDecoder, side: u32) -> Result<DynamicImage, ImageEr
 
 /// About what a picture of so many bytes takes while it is decoded: of a progressive JPEG there are
 /// also all coefficients, two bytes for each of its bytes, of which no limit of the decoder's
-/// knows.
+/// knows. One of four colours takes a fifth more than this.
 fn memory_for(bytes: u64) -> Result<u64, ImageError> {
     let needed = bytes.saturating_mul(3);
     let too_much = || LimitError::from_kind(LimitErrorKind::InsufficientMemory);
-    if needed <= MEMORY { Ok(needed) } else { Err(ImageError::Limits(too_much())) }
+    if needed <= MAX_DECODE_BYTES { Ok(needed) } else { Err(ImageError::Limits(too_much())) }
 }
 
-/// The turn of a picture that takes much memory, unless another one has it: who waited would keep
-/// all others from running.
+/// The turn of a picture that takes much memory, unless another one has it. Nobody waits for it: a
+/// job that waits keeps its place among those that may be in execution.
 fn turn_for(needed: u64) -> Result<Option<MutexGuard<'static, ()>>, Refused> {
-    if needed <= MUCH {
+    if needed <= LARGE_PICTURE_BYTES {
         return Ok(None);
     }
-    match LARGE.try_lock() {
+    match LARGE_PICTURE.try_lock() {
         Ok(turn) => Ok(Some(turn)),
         Err(TryLockError::Poisoned(poisoned)) => Ok(Some(poisoned.into_inner())),
         Err(TryLockError::WouldBlock) => Err(Refused::Busy),
@@ -124,15 +124,14 @@ fn on_white(picture: DynamicImage) -> DynamicImage {
 /// A picture of so many pixels, in which every seed gives another one.
 ///
 /// # Errors
-/// If there is no memory for it.
+/// If the encoder refuses the size.
 pub fn synthetic(width: u32, height: u32, seed: u64) -> Result<Vec<u8>, NoPicture> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (red, green) = (random.u32(3..40), random.u32(3..40));
-    let shade = |x: u32, y: u32| {
+    let mut shade = |x: u32, y: u32| {
         let noise = random.u8(0..16);
         image::Rgb([(x * 256 / width) as u8, (y * green) as u8, (x * red) as u8 / 2 + noise])
     };
-    let mut shade = shade;
     let mut picture = image::RgbImage::new(width, height);
     for (x, y, pixel) in picture.enumerate_pixels_mut() {
         *pixel = shade(x, y);
@@ -186,13 +185,13 @@ mod tests {
 
     #[test]
     fn large_ones_are_made_smaller_one_at_a_time() {
-        assert!(matches!(turn_for(MUCH), Ok(None)));
-        let turn = turn_for(MUCH + 1);
+        assert!(matches!(turn_for(LARGE_PICTURE_BYTES), Ok(None)));
+        let turn = turn_for(LARGE_PICTURE_BYTES + 1);
         assert!(matches!(turn, Ok(Some(_))));
         assert!(matches!(smaller(&claiming(7_000, 5_000), 160), Err(Refused::Busy)));
         assert!(smaller(&claiming(16, 16), 160).is_ok(), "others need no turn");
         drop(turn);
-        assert!(matches!(turn_for(MUCH + 1), Ok(Some(_))));
+        assert!(matches!(turn_for(LARGE_PICTURE_BYTES + 1), Ok(Some(_))));
     }
 
     /// As phones write them: the longer side lies, and a tag says so.

@@ -154,8 +154,8 @@ impl Pool {
         }
     }
 
-    /// Takes nothing more, and waits for what was taken. The pools to compare with know only of what
-    /// somebody awaits, so after the last client nothing is left to wait for.
+    /// Takes nothing more, and waits for what was taken. The pools to compare with know only of
+    /// what somebody awaits, so after the last client nothing is left to wait for.
     pub async fn close(&self) {
         if let Self::Cmwq(spawner) = self {
             spawner.close().await;

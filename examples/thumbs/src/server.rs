@@ -55,6 +55,7 @@ impl Server {
         loop {
             // First a place: who waits for one waits in the kernel, and has no memory of ours.
             let place = Arc::clone(&self.places).acquire_owned().await;
+            let place = place.expect("it is never closed");
             let (stream, _) = Listener::accept(&mut self.listener).await;
             // The end of an answer does not wait until its beginning is acknowledged. It is no
             // matter if the other side has gone already.

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | `POST /pictures`, a JPEG or PNG | 201, `{"name", "picture", "thumbnail"}` |
 //! | `GET /pictures/NAME` | the picture as it came |
-//! | `GET /pictures/NAME?side=300` | a JPEG of at most 300 pixels a side, made now |
+//! | `GET /pictures/NAME?side=300` | a JPEG of at most 300 pixels a side, made now; at most 4000 |
 //! | `GET /pictures/NAME/thumbnail` | the small picture that was stored with it |
 //! | `GET /`, `GET /queues` | what the queue does, as a page and as JSON |
 //! | `GET /health` | 200 while the database answers |
 //!
 //! 429 says that the queue is full, or that enough pictures are on their way, before the body was
-//! read (or after it, if the queue has filled meanwhile); 503 that the database does not answer;
-//! 404 that there is no such picture; 400 that it is none, 413 that it is too large.
+//! read; after it, that the queue has filled meanwhile, or that another large picture is being
+//! decoded. 503 says that the database does not answer, 404 that there is no such picture, 400 that
+//! it is none, 413 that it is too large, 408 that it did not come in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +37,9 @@ use crate::queues;
 use crate::store::{Name, Store, Stored, Unavailable};
 
 /// Longest side of a thumbnail, in pixels.
-const THUMBNAIL: u32 = 160;
+pub(crate) const THUMBNAIL_SIDE: u32 = 160;
 /// Longest side that can be asked for.
-const LONGEST: u32 = 4000;
+const MAX_SIDE: u32 = 4000;
 
 /// The service: a pool, a store, and a counter. Clones are the same service.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ struct Inner {
     refused: AtomicU64,
     /// For pictures on their way. Not the places on the queue: whoever sends slowly keeps nobody
     /// from what is there.
-    bodies: Semaphore,
+    uploads: Semaphore,
     body_timeout: Duration,
 }
 
@@ -62,8 +63,8 @@ impl Service {
     #[must_use]
     pub fn new(pool: Pool, store: Arc<dyn Store>, limits: &Limits) -> Self {
         let (health, refused) = (Health::default(), AtomicU64::new(0));
-        let (bodies, body_timeout) = (Semaphore::new(limits.bodies as usize), limits.body_timeout);
-        Self(Arc::new(Inner { pool, store, health, refused, bodies, body_timeout }))
+        let (uploads, body_timeout) = (Semaphore::new(limits.bodies as usize), limits.body_timeout);
+        Self(Arc::new(Inner { pool, store, health, refused, uploads, body_timeout }))
     }
 
     /// The pool.
@@ -111,11 +112,12 @@ impl Service {
         Ok(place)
     }
 
-    /// Leave to send a picture.
-    fn may_send(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        // Only a look: the place is for when the picture is here.
+    /// A permit to send a picture.
+    fn begin_upload(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        // Whether there is a place is only looked at: the picture takes one when it is here, which
+        // may be in 30 s.
         drop(self.reserve()?);
-        self.0.bodies.try_acquire().map_err(|_| self.refuse())
+        self.0.uploads.try_acquire().map_err(|_| self.refuse())
     }
 
     fn refuse(&self) -> Failure {
@@ -207,16 +209,16 @@ async fn store(State(service): State<Service>, body: Body) -> Result<Response, F
     if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
         return Err(Failure::TooLarge);
     }
-    // First leave, then the body: who is refused has cost nothing. Then a place, which is nobody's
-    // while a body is on its way.
-    let sending = service.may_send()?;
+    // First a permit, then the body: who is refused has cost nothing. Then a place, which is
+    // nobody's while a body is on its way.
+    let upload = service.begin_upload()?;
     let original = service.read(body).await?;
     let place = service.reserve()?;
-    drop(sending);
+    drop(upload);
     // Computes, then waits for the disk: nobody has to tell the one from the other.
     let job = move || {
         let name = Name::of(&original);
-        let thumbnail = smaller(&original, THUMBNAIL)?;
+        let thumbnail = smaller(&original, THUMBNAIL_SIDE)?;
         let stored = Stored { original, thumbnail };
         service.ask(|store| store.put(&name, &stored))?;
         Ok::<_, Failure>(name)
@@ -246,7 +248,7 @@ async fn picture(
     let job = move || {
         let original = service.ask(|store| store.original(&name))?.ok_or(Failure::NotFound)?;
         let Some(side) = side else { return Ok((kind_of(&original), original)) };
-        Ok::<_, Failure>(("image/jpeg", smaller(&original, side.clamp(1, LONGEST))?))
+        Ok::<_, Failure>(("image/jpeg", smaller(&original, side.clamp(1, MAX_SIDE))?))
     };
     Ok(bytes_of(place.run(job).await??))
 }
@@ -273,6 +275,8 @@ fn bytes_of((kind, bytes): (&'static str, Vec<u8>)) -> Response {
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        // What was sent behind a picture's end is stored with it, and is not to pass for a page.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (headers, Bytes::from(bytes)).into_response()
 }

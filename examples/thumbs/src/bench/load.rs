@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-use super::server::Server;
+use super::server::ServerProcess;
 use crate::picture;
 use crate::store::Name;
 
@@ -53,7 +53,8 @@ impl Pictures {
         Ok(Arc::new(Self(some.collect::<Result<_, _>>()?)))
     }
 
-    /// Another one for each number: what makes it another one stands behind its end.
+    /// Another one for each number, which stands behind the JPEG's end and gives each a digest of
+    /// its own.
     pub(super) fn get(&self, which: u64) -> Bytes {
         let picture = &self.0[(which % KINDS) as usize];
         let mut bytes = BytesMut::with_capacity(picture.len() + 8);
@@ -73,19 +74,19 @@ struct Clients {
 
 /// One request: half of them store a new picture, half ask for a stored one in another size.
 #[derive(Clone, Copy, Debug)]
-struct Wish {
+struct Ask {
     stores: bool,
     which: u64,
 }
 
-impl Wish {
+impl Ask {
     fn any(random: &mut fastrand::Rng) -> Self {
         Self { stores: random.bool(), which: random.u64(..) }
     }
 }
 
 impl Clients {
-    fn of(server: &Server, names: &[Name], pictures: &Arc<Pictures>) -> Arc<Self> {
+    fn of(server: &ServerProcess, names: &[Name], pictures: &Arc<Pictures>) -> Arc<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Arc::new(Self {
@@ -96,7 +97,7 @@ impl Clients {
         })
     }
 
-    async fn ask(&self, Wish { stores, which }: Wish) -> anyhow::Result<StatusCode> {
+    async fn ask(&self, Ask { stores, which }: Ask) -> anyhow::Result<StatusCode> {
         let request = if stores {
             let to = format!("{}/pictures", self.address);
             let body = Full::new(self.pictures.get(which));
@@ -116,7 +117,7 @@ impl Clients {
 impl Load {
     pub(super) async fn run(
         self,
-        server: &Server,
+        server: &ServerProcess,
         names: &[Name],
         pictures: &Arc<Pictures>,
     ) -> anyhow::Result<Sample> {
@@ -127,9 +128,9 @@ impl Load {
         let mut due = Duration::ZERO;
         while due < WARM_UP + self.length {
             tokio::time::sleep_until((start + due).into()).await;
-            let (clients, wish, at) = (Arc::clone(&clients), Wish::any(&mut random), start + due);
+            let (clients, ask, at) = (Arc::clone(&clients), Ask::any(&mut random), start + due);
             let answer = tokio::spawn(async move {
-                let status = tokio::time::timeout(PATIENCE, clients.ask(wish)).await;
+                let status = tokio::time::timeout(PATIENCE, clients.ask(ask)).await;
                 (status.ok().and_then(Result::ok), at.elapsed())
             });
             if due >= WARM_UP {
@@ -169,7 +170,7 @@ fn quantile(sorted: &[Duration], part: f64) -> Duration {
 
 /// Requests that are served in a second to clients of which each asks again at once.
 pub(super) async fn closed(
-    server: &Server,
+    server: &ServerProcess,
     names: &[Name],
     pictures: &Arc<Pictures>,
     clients: usize,
@@ -183,7 +184,7 @@ pub(super) async fn closed(
             let mut random = fastrand::Rng::with_seed(seed);
             let mut served = 0_u32;
             while start.elapsed() < WARM_UP + length {
-                let status = shared.ask(Wish::any(&mut random)).await?;
+                let status = shared.ask(Ask::any(&mut random)).await?;
                 let at = start.elapsed();
                 let counts = at > WARM_UP && at <= WARM_UP + length;
                 served += u32::from(counts && status.is_success());

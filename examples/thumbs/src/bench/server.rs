@@ -29,7 +29,7 @@ pub(super) fn template(folder: &Path) -> PathBuf {
 
 /// A running server. It is killed if this is dropped.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ServerProcess {
     child: Child,
     /// `http://ADDRESS`
     pub(super) address: String,
@@ -38,7 +38,7 @@ pub(super) struct Server {
     file: PathBuf,
 }
 
-impl Server {
+impl ServerProcess {
     pub(super) async fn start(pool: Kind, folder: &Path, slow_ms: u64) -> anyhow::Result<Self> {
         let file = folder.join("served.db");
         std::fs::copy(template(folder), &file).context("copying the database")?;

@@ -19,11 +19,11 @@ pub(super) fn say(what: &str) {
 pub(super) fn print(
     options: &Options,
     circumstances: &str,
-    mosts: &[f64],
+    capacities: &[f64],
     samples: &[(Cell, Sample)],
 ) -> anyhow::Result<()> {
     let Options { rounds, seconds, slow_disk_ms, .. } = options;
-    let (least, most) = range(mosts.iter().copied());
+    let (least, most) = range(capacities.iter().copied());
     let at_once = options.pools.iter().map(|pool| format!("{pool} {}", pool.at_once()));
     let at_once = at_once.collect::<Vec<_>>().join(", ");
     let mut text = format!(

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Idle connections; as many are made as are used at once, which the queue's `max_active` limits.
+/// Idle connections. As many are made as are used at once, and the pool limits these: see
+/// `Kind::at_once`.
 #[derive(Debug)]
 pub(super) struct Connections<C>(Mutex<Vec<C>>);
 

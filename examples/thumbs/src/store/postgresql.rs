@@ -12,9 +12,9 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 use super::connections::Connections;
 use super::{Name, Store, Stored, Unavailable};
 
-/// Makes the table if there is none; who finds one needs no leave to make any. Two sessions that
-/// make it at once may fail, also with `IF NOT EXISTS`, so all instances of this program take a lock
-/// first, whose number is any.
+/// Makes the table if there is none; who finds one needs no right to make any. Two sessions that
+/// make it at once may fail, also with `IF NOT EXISTS`, so all instances of this program first take
+/// a lock, of any number.
 const TABLE: &str = "DO $$ BEGIN
     IF to_regclass('pictures') IS NULL THEN
         PERFORM pg_advisory_xact_lock(7814431);

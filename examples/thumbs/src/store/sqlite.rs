@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::connections::Connections;
 use super::{Name, Store, Stored, Unavailable};
 
-/// What is behind the original in a row is reached through all of the original's pages, so the
-/// original is last.
+/// SQLite reads a row's columns in their order. With the original as the last one a thumbnail is
+/// read without the 20 MiB that the original may have.
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS pictures (
     name TEXT PRIMARY KEY, thumbnail BLOB NOT NULL, original BLOB NOT NULL)";
 const INSERT: &str =

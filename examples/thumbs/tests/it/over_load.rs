@@ -46,7 +46,7 @@ async fn more_requests_than_places_are_refused_at_once() {
     assert_eq!(client.post(picture(1)).await.0, StatusCode::CREATED, "there is room again");
 }
 
-/// Refused is who has sent nothing of his picture yet.
+/// It is refused before any of it was sent.
 #[tokio::test]
 async fn a_request_is_refused_before_its_body_is_read() {
     let pool = Pool::new(Kind::Cmwq, 4).unwrap();
