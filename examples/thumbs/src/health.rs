@@ -14,8 +14,8 @@ use crate::store::{Name, Unavailable};
 
 /// An answer that is younger is believed.
 const FRESH: Duration = Duration::from_secs(1);
-/// If all places have been taken for so long, with no call of the database answered and no place
-/// free meanwhile, it is down: the jobs that have the places wait for it.
+/// If all places have been taken for so long, with no call of the database answered and no job
+/// ended meanwhile, it is down: the jobs that have begun wait for it.
 const LONG: Duration = Duration::from_secs(10);
 
 /// What is known.
@@ -26,7 +26,7 @@ pub(crate) struct Health(Mutex<Known>);
 struct Known {
     /// What the database last said, and when.
     last: Option<(Instant, Result<(), String>)>,
-    /// When all places were first found taken, since it said something or a place was free.
+    /// When all places were first found taken, since it said something or a job ended.
     full_since: Option<Instant>,
 }
 
@@ -46,9 +46,9 @@ impl Health {
         }
     }
 
-    /// To be told when a place was free: jobs end, even if none of them has asked the database, as
-    /// those of pictures that cannot be decoded do not.
-    pub(crate) fn found_place(&self) {
+    /// To be told when a job ends that has not asked the database, as those of pictures that cannot
+    /// be decoded do not. A free place says nothing: clients who give up leave theirs, too.
+    pub(crate) fn job_ended(&self) {
         self.known().full_since = None;
     }
 
@@ -111,7 +111,7 @@ mod tests {
         assert!(health.is_well_without_asking(), "it has just been found full");
         health.known().full_since = Some(long_ago);
         assert!(!health.is_well_without_asking());
-        health.found_place();
+        health.job_ended();
         assert!(health.is_well_without_asking(), "some job has ended meanwhile");
         health.known().full_since = Some(long_ago);
         health.note(&Ok(()));

@@ -107,9 +107,7 @@ impl Service {
     }
 
     fn reserve(&self) -> Result<Place, Failure> {
-        let place = self.0.pool.try_reserve().ok_or_else(|| self.refuse())?;
-        self.0.health.found_place();
-        Ok(place)
+        self.0.pool.try_reserve().ok_or_else(|| self.refuse())
     }
 
     /// A permit to send a picture.
@@ -218,7 +216,8 @@ async fn store(State(service): State<Service>, body: Body) -> Result<Response, F
     // Computes, then waits for the disk: nobody has to tell the one from the other.
     let job = move || {
         let name = Name::of(&original);
-        let thumbnail = smaller(&original, THUMBNAIL_SIDE)?;
+        let thumbnail = smaller(&original, THUMBNAIL_SIDE);
+        let thumbnail = thumbnail.inspect_err(|_| service.health().job_ended())?;
         let stored = Stored { original, thumbnail };
         service.ask(|store| store.put(&name, &stored))?;
         Ok::<_, Failure>(name)
