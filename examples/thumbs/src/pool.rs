@@ -13,6 +13,8 @@ use cmwq_tokio::{Permit, Spawner};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use crate::limits::at_least_one;
+
 /// How many jobs may be begun and not ended on the managed queue: as many connections to a database
 /// are used at most.
 const MAX_ACTIVE: u32 = 32;
@@ -64,7 +66,7 @@ impl FromStr for Kind {
                 _ => bail!(KINDS),
             };
         };
-        let size = size.parse().ok().filter(|&size| size > 0).context(KINDS)?;
+        let size = at_least_one(size).ok().context(KINDS)? as usize;
         match name {
             "blocking" => Ok(Self::Blocking(size)),
             "semaphore" => Ok(Self::Semaphore(size)),
@@ -237,7 +239,7 @@ mod tests {
         for text in ["cmwq", "blocking:4", "semaphore:32", "rayon:16"] {
             assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
         }
-        for text in ["", "tokio", "blocking", "blocking:0", "rayon:x", "other:3"] {
+        for text in ["tokio", "blocking", "blocking:0", "rayon:x", "rayon:4294967296", "other:3"] {
             assert!(text.parse::<Kind>().is_err(), "{text}");
         }
     }
