@@ -47,7 +47,7 @@ async fn pictures_are_kept_in_a_database_whose_address_is_given() {
     }
 }
 
-/// And says what of.
+/// And it says why.
 #[test]
 fn what_makes_no_sense_is_refused() {
     let folder = tempfile::tempdir().unwrap();
