@@ -11,7 +11,7 @@ pub mod usable;
 pub use belonging::{Belonging, Cpus, OwnCpus};
 pub(crate) use concurrency::concurrency;
 pub use concurrency::granted;
-pub use kind::{PoolAttrs, PoolKind, QueueKind, StandIn};
+pub use kind::{PoolAttrs, PoolKind, QueueKind, Slot, SlotCpus, StandIn};
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
 pub use rescan::{RESCAN_EVERY_NS, Rescan};
 

@@ -130,6 +130,8 @@ pub enum What {
     Frozen(QueueId, bool),
     /// Its attributes were changed.
     AttrsSet(QueueId, Attrs),
+    /// It leads to other pools from now on, by its attributes or since CPUs have left or come back.
+    Led(QueueId),
     /// Somebody drops the queue: callers from outside are refused from now on.
     DropBegan(QueueId),
     /// The queue has gone.

@@ -2,7 +2,7 @@
 
 use cmwq_sim::config::{Detect, TickRole};
 use cmwq_sim::event::{Event, What};
-use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::plan::{Attrs, Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
 use cmwq_sim::{Config, Nanos, Scope, Shape, simulate};
 
@@ -84,6 +84,38 @@ fn limits_follow_the_cpus() {
     let starts = starts(&plan, "2x4x1");
     let at = |ms| starts.iter().filter(|(t, ..)| *t == ms * MS).count();
     assert_eq!((at(0), at(1)), (10, 5));
+}
+
+/// Of 20, the node of CPU 4 may run 10 as long as it has CPUs, and 8 without: the least that there
+/// is. But then the queue's items go to the pool of all its CPUs, which lies in no node.
+#[test]
+fn a_pod_without_cpus_serves_no_unbound_queue() {
+    let at_once = |away: &[(Nanos, Op)]| {
+        let plan = plan(queue(Flag::Unbound, 20), 15, Op::Sleep(10 * MS), 4, MS, away);
+        starts(&plan, "2x4x1").iter().filter(|(t, ..)| *t == MS).count()
+    };
+    let away: Vec<_> = (4..8).map(|cpu| (0, Op::Offline(cpu))).collect();
+    assert_eq!(at_once(&away), 15);
+    let back: Vec<_> = (4..8).map(|cpu| (MS / 2, Op::Online(cpu))).collect();
+    assert_eq!(at_once(&[away, back].concat()), 10);
+}
+
+/// What was queued first stays where it is, until it has run.
+#[test]
+fn an_ordered_queue_that_is_led_elsewhere_stays_ordered() {
+    let ordered = QueueSpec { scope: None, ..queue(Flag::Ordered, 1) };
+    let attrs = Attrs { cpus: Some((Scope::Cpu, 1)), ..Attrs::usual(Scope::Cpu) };
+    let others = [
+        (0, Op::SetAttrs { queue: 0, attrs }),
+        (2 * MS, Op::Offline(1)),
+        (3 * MS, Op::Queue { item: 0, cpu: None }),
+        (14 * MS, Op::Online(1)),
+        (15 * MS, Op::Queue { item: 1, cpu: None }),
+    ];
+    let mut plan = plan(ordered, 3, Op::Burn(5 * MS), 0, MS, &others);
+    plan.items[0].ops = [Op::Burn(MS)].into();
+    let runs: Vec<_> = starts(&plan, "1x2x1").iter().map(|&(t, item, _)| (t / MS, item)).collect();
+    assert_eq!(runs, [(1, 0), (2, 1), (7, 2), (12, 0), (15, 1)]);
 }
 
 #[test]

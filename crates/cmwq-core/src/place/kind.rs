@@ -92,6 +92,27 @@ pub enum QueueKind {
     Ordered,
 }
 
+/// Which of a queue's CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotCpus {
+    /// Those in the pod of the CPU that items are queued for.
+    Pod,
+    /// All that it may use.
+    All,
+}
+
+/// The workers of the pool that serves an unbound or ordered queue's items of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Where they begin.
+    pub pod: SlotCpus,
+    /// Where they may go.
+    pub cpus: SlotCpus,
+    /// They stay where they begin, and share no pool with others that only happen to have no other
+    /// CPUs.
+    pub is_strict: bool,
+}
+
 /// Which CPU an item is queued for, in place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandIn {
@@ -191,11 +212,16 @@ impl QueueKind {
         matches!(self, Self::Ordered)
     }
 
-    /// Whether its workers are confined to their pod. `is_asked`: its attributes say so. Those of
-    /// an ordered queue's only pod have all CPUs.
+    /// Which pool serves its items of a CPU. `nr_in_pod`: the CPUs of that one's pod that are there
+    /// and that the queue may use; `is_strict`: its attributes say that workers stay in their pod.
+    /// Those of an ordered queue's only pod have all CPUs.
+    ///
+    /// KERNEL: `wq_calc_pod_cpumask` — same: a pod that has none has all of the queue's.
     #[must_use]
-    pub const fn is_strict(self, is_asked: bool) -> bool {
-        is_asked && !matches!(self, Self::Ordered)
+    pub const fn slot(self, nr_in_pod: u32, is_strict: bool) -> Slot {
+        let pod = if nr_in_pod > 0 { SlotCpus::Pod } else { SlotCpus::All };
+        let is_strict = is_strict && !matches!(self, Self::Ordered);
+        Slot { pod, cpus: if is_strict { pod } else { SlotCpus::All }, is_strict }
     }
 
     /// Whether an item may run elsewhere than where it was queued: its queue promises neither a

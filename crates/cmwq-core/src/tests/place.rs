@@ -6,7 +6,8 @@ use crate::limit::Limits;
 use crate::place::usable::{self, Usable};
 use crate::place::{
     Belonging, Cpu, Cpus, OwnCpus, PoolAttrs, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan,
-    SHARD_CORES, Scope, StandIn, concurrency, cpu_of_node, granted, pod_leaders, stand_in,
+    SHARD_CORES, Scope, SlotCpus, StandIn, concurrency, cpu_of_node, granted, pod_leaders,
+    stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -213,8 +214,21 @@ fn workers_of_unbound_pools_may_leave_their_pod_unless_that_is_forbidden() {
     assert_eq!(POOLS.map(|kind| kind.may_leave_pod(false, false)), [false, false, true, false]);
     let unbound = PoolKind::Unbound;
     assert!(!unbound.may_leave_pod(true, false) && !unbound.may_leave_pod(false, true));
-    assert!(QueueKind::Unbound.is_strict(true) && !QueueKind::Unbound.is_strict(false));
-    assert!(!QueueKind::Ordered.is_strict(true));
+}
+
+#[test]
+fn a_pod_without_cpus_has_those_of_its_queue() {
+    use SlotCpus::{All, Pod};
+    let slot = |kind: QueueKind, nr_in_pod, is_strict| {
+        let slot = kind.slot(nr_in_pod, is_strict);
+        (slot.pod, slot.cpus, slot.is_strict)
+    };
+    let unbound = QueueKind::Unbound;
+    assert_eq!(slot(unbound, 1, false), (Pod, All, false));
+    assert_eq!(slot(unbound, 1, true), (Pod, Pod, true));
+    assert_eq!(slot(unbound, 0, false), (All, All, false));
+    assert_eq!(slot(unbound, 0, true), (All, All, true));
+    assert_eq!(slot(QueueKind::Ordered, 1, true), (Pod, All, false), "its pod has all of them");
 }
 
 #[test]

@@ -44,9 +44,9 @@ pub(super) struct Order {
     next_number: u64,
     /// The last number started, by queue and pool.
     last_started: Vec<ByPool<u64>>,
-    /// By queue, the first number since its attributes were changed: a pool may have two pwqs of it
-    /// then, and they know nothing of each other. Those of ordered queues do.
-    changed_at: Vec<u64>,
+    /// By queue, the first number since it was led elsewhere: a pool may have two pwqs of it then,
+    /// and they know nothing of each other. Those of ordered queues do.
+    led_at: Vec<u64>,
 }
 
 impl Order {
@@ -58,7 +58,7 @@ impl Order {
             items: vec![Item::default(); plan.items.len()],
             next_number: 1,
             last_started: vec![ByPool::default(); plan.queues.len()],
-            changed_at: vec![0; plan.queues.len()],
+            led_at: vec![0; plan.queues.len()],
         }
     }
 
@@ -83,7 +83,7 @@ impl Checker for Order {
                 if is_ordered && self.nr_running[what.queue] > 1 {
                     return Err(format!("ordered queue {} runs two items at once", what.queue));
                 }
-                let is_older = number < self.changed_at[what.queue];
+                let is_older = number < self.led_at[what.queue];
                 if (was_running || is_older) && !is_ordered {
                     return Ok(());
                 }
@@ -98,7 +98,7 @@ impl Checker for Order {
                 }
                 *last = number;
             }
-            What::AttrsSet(queue, _) => self.changed_at[queue] = self.next_number,
+            What::Led(queue) => self.led_at[queue] = self.next_number,
             What::Finished(what, _) => {
                 self.items[what.item].finish();
                 self.nr_running[what.queue] -= 1;

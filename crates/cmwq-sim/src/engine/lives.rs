@@ -4,6 +4,7 @@
 //! pwqs of the old ones, and removes each when it has drained. A pwq that cannot be removed yet is
 //! tried again, unless the rescuer visits, which will remove it.
 
+use std::collections::HashSet;
 use std::iter::successors;
 
 use cmwq_core::{Closed, Pauses, PoolId, PwqRef, Pwqs, Stays};
@@ -13,8 +14,12 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
+use crate::machine::WHOLE;
 use crate::places::{Kind, Life, PoolKind};
 use crate::plan::{Attrs, ItemId, Op, QueueId};
+
+/// By queue, CPUs from which something came to it, and where each led.
+pub(super) type Slots = Vec<(QueueId, Vec<(u32, PwqRef)>)>;
 
 impl Engine<'_> {
     // ---- owners
@@ -73,22 +78,47 @@ impl Engine<'_> {
         let slots = self.slots(queue);
         self.queues[queue].attrs = attrs;
         self.note(What::AttrsSet(queue, attrs));
-        let mut is_led = Vec::new();
+        self.relink(queue, slots);
+        self.follow_cpus(queue);
+    }
+
+    /// The slots of queues that lead elsewhere once `cpu` has left or come back: it is the only CPU
+    /// of a pod, or of those that a queue may use, that is online then or now. To be
+    /// [led](Self::relink) there.
+    pub(super) fn slots_that_follow(&self, cpu: u32) -> Slots {
+        let domains = self.machine.domains();
+        let follows = |attrs: Attrs| {
+            let asked = attrs.cpus.map_or(WHOLE, |(scope, cpu)| domains.pod(scope, cpu));
+            let pod = domains.common(domains.pod(attrs.scope, cpu), asked);
+            [Some(asked), pod].into_iter().flatten().any(|of| domains.nr_online(of) <= 1)
+        };
+        let queues = self.queues.iter().enumerate();
+        let follow = queues.filter(|(_, it)| it.kind.is_replaceable() && follows(it.attrs));
+        let slots = follow.map(|(queue, _)| (queue, self.slots(queue)));
+        slots.filter(|(_, slots)| !slots.is_empty()).collect()
+    }
+
+    /// Leads slots, which have led there so far, to the pools that serve them now.
+    pub(super) fn relink(&mut self, queue: QueueId, slots: Vec<(u32, PwqRef)>) {
+        let (mut is_led, mut moves) = (HashSet::new(), false);
         for (cpu, now) in slots {
             let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
             let wanted = self.pool(wanted, self.queues[queue].is_high);
             if Pwqs::moves(now.pool, PoolId(wanted as u32)) {
                 self.runs_stay_behind |= self.queues[queue].kind.leaves_runs_behind();
-                is_led.push(self.link(queue, cpu, true).at());
+                is_led.insert(self.link(queue, cpu, true).at());
+                moves = true;
             } else {
-                is_led.push(now);
+                is_led.insert(now);
             }
+        }
+        if moves {
+            self.note(What::Led(queue));
         }
         for at in self.queues[queue].pwqs.replaced(|at| is_led.contains(&at)) {
             self.retire(queue, at);
         }
         self.unplug_oldest(queue);
-        self.follow_cpus(queue);
     }
 
     /// The CPUs from which something came to the queue, and where each leads.

@@ -29,7 +29,9 @@ impl Engine<'_> {
     fn mishandle(&mut self, item: ItemId, queue: QueueId, link: Link) -> bool {
         let is_lost = self.strikes(Sabotage::LoseItem, 7);
         // A held-back item finds its pwq again later only if no pwq is removed.
-        let stays = self.plan.owners.is_empty();
+        let follows_cpus =
+            self.config.hotplug.is_some() && self.queues[queue].kind.is_replaceable();
+        let stays = self.plan.owners.is_empty() && !follows_cpus;
         let is_held = !is_lost && stays && self.strikes(Sabotage::Reorder, 5);
         if !is_lost && !is_held {
             return false;

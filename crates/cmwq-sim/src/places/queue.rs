@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cmwq_core::limit::{Count, Line};
-use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
+use cmwq_core::place::{PoolAttrs, SlotCpus};
 use cmwq_core::{
     FlushState, Limits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId, PwqRef, PwqStats,
     Pwqs, Sharing, WqKey, place,
@@ -241,15 +241,17 @@ impl Queue {
 
     /// The kind of pool that serves callers on `cpu`.
     pub(crate) fn pool_kind(&self, cpu: u32, machine: &Machine) -> PoolKind {
-        let Attrs { nice, scope, cpus, is_strict } = self.attrs;
+        let Attrs { nice, scope, is_strict, .. } = self.attrs;
         let kind = pool_of(self.kind, cpu, scope, machine);
         let PoolKind::Unbound(pod) = kind else { return kind };
-        let domains = machine.domains();
-        let all = cpus.map_or(WHOLE, |(scope, cpu)| domains.pod(scope, cpu));
-        // CPUs that have none of the queue's in their pod share a pool of all of those.
-        let domain = domains.common(pod, all).unwrap_or(all);
-        let is_strict = self.kind.is_strict(is_strict);
-        let cpus = if is_strict { domain } else { all };
+        let (domains, all) = (machine.domains(), self.usable(machine));
+        let own = domains.common(pod, all);
+        let slot = self.kind.slot(own.map_or(0, |own| domains.nr_online(own)), is_strict);
+        let which = |cpus| match cpus {
+            SlotCpus::Pod => own.unwrap_or(all),
+            SlotCpus::All => all,
+        };
+        let (domain, cpus, is_strict) = (which(slot.pod), which(slot.cpus), slot.is_strict);
         let default_pod = domains.pod(self.usual_scope, domains.cpus(domain).start);
         let attrs = PoolAttrs {
             has_default_priority: nice == 0,
@@ -258,7 +260,7 @@ impl Queue {
             has_default_pod: domain == WHOLE || domain == default_pod,
         };
         if attrs.are_usual() {
-            return kind;
+            return PoolKind::Unbound(domain);
         }
         PoolKind::Own { domain, cpus, nice, is_strict }
     }
@@ -305,8 +307,11 @@ impl Queue {
         let domains = machine.domains();
         let asked = domains.pod(scope, cpu);
         let known = |is_requested| usable::Cpu { is_requested, is_isolated: false };
-        let online = (0..machine.nr_cpus()).filter(|&cpu| machine.is_online(cpu));
-        let usable = Usable::of(online.map(|cpu| known(domains.has(asked, cpu))));
+        // One for all that are asked for, and one for all others: this is asked for each item.
+        let [of_asked, of_all] = [asked, WHOLE].map(|of| domains.nr_online(of));
+        let online = [(true, of_asked), (false, of_all - of_asked)];
+        let online = online.into_iter().filter(|(_, nr)| *nr > 0);
+        let usable = Usable::of(online.map(|(is_requested, _)| known(is_requested)));
         if usable.has(known(false)) { WHOLE } else { asked }
     }
 

@@ -15,7 +15,7 @@
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
 use cmwq_core::place::usable::Usable;
-use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs};
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs, SlotCpus};
 
 use super::helping::may_help;
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -557,12 +557,14 @@ impl Runtime {
 impl Layout {
     /// The key of the pool for items of the CPU with number `cpu`.
     pub(crate) fn key(&self, cpu: u32) -> PoolKey {
-        let pod = self.pods.iter().find(|(pod, _)| pod.contains(cpu));
-        // KERNEL: `wq_calc_pod_cpumask` — same: a CPU outside of all pods has the whole mask.
-        let pod = pod.map_or(&self.effective, |(_, usable)| usable).clone();
-        let strict = self.kind.is_strict(self.attrs.affinity_strict);
-        let cpus = if strict { pod.clone() } else { self.effective.clone() };
-        let cpus = PoolCpus::Pod { pod, cpus, strict };
+        let pod = self.pods.iter().find(|(pod, _)| pod.contains(cpu)).map(|(_, usable)| usable);
+        let slot = self.kind.slot(pod.map_or(0, CpuSet::count) as u32, self.attrs.affinity_strict);
+        let which = |cpus| match cpus {
+            SlotCpus::Pod => pod.unwrap_or(&self.effective).clone(),
+            SlotCpus::All => self.effective.clone(),
+        };
+        let (pod, cpus) = (which(slot.pod), which(slot.cpus));
+        let cpus = PoolCpus::Pod { pod, cpus, strict: slot.is_strict };
         // Ordered queues have the workers of unbound ones with the same pod.
         PoolKey { kind: self.kind.pool(), priority: self.attrs.priority(), cpus }
     }
