@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use cmwq_core::PwqRef;
 
-use crate::scope::{Kind, Scope};
+use crate::scope::{Kind, QueueSpec, Scope};
 use crate::world::{Named, Tid};
 
 /// One queueing of an item.
@@ -30,34 +30,45 @@ pub(crate) struct Standing {
     pub(crate) has_settled: bool,
 }
 
+/// Of a queue; the highest, since what was admitted stays.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    of_each: u32,
+    of_all: u32,
+    /// Which of the two changes.
+    changes_all: bool,
+}
+
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) items: Vec<Standing>,
     /// What each waiting thread waits for.
     pub(crate) waits: BTreeMap<Tid, Vec<u32>>,
-    /// Limits of queues; the highest, since what was admitted stays.
-    limits: Vec<(u32, bool)>,
+    limits: Vec<Limits>,
     ordered: Vec<bool>,
     next: u32,
 }
 
 impl Ledger {
     pub(crate) fn new(scope: &Scope) -> Self {
-        let limit = |queue: &crate::scope::QueueSpec| {
-            (queue.node.unwrap_or(queue.max_active), queue.node.is_some())
+        let limits = |queue: &QueueSpec| Limits {
+            of_each: queue.max_active,
+            of_all: queue.node.unwrap_or(u32::MAX),
+            changes_all: queue.node.is_some() && !queue.is_total,
         };
         Self {
             items: vec![Standing::default(); scope.items.len()],
             waits: BTreeMap::new(),
-            limits: scope.queues.iter().map(limit).collect(),
+            limits: scope.queues.iter().map(limits).collect(),
             ordered: scope.queues.iter().map(|queue| queue.kind == Kind::Ordered).collect(),
             next: 0,
         }
     }
 
     pub(crate) fn limit(&mut self, queue: u8, max_active: u32) {
-        let limit = &mut self.limits[usize::from(queue)].0;
+        let Limits { of_each, of_all, changes_all } = &mut self.limits[usize::from(queue)];
+        let limit = if *changes_all { of_all } else { of_each };
         *limit = max_active.max(*limit);
     }
 
@@ -125,14 +136,15 @@ impl Ledger {
     }
 
     fn check_limit(&self, queue: u8, at: PwqRef) {
-        let (limit, is_shared) = self.limits[usize::from(queue)];
-        let (limit, is_shared) =
-            if self.ordered[usize::from(queue)] { (1, true) } else { (limit, is_shared) };
-        let running = self.items.iter().filter_map(|item| item.running);
-        let counted = running
-            .filter(|ticket| ticket.queue == queue && (is_shared || ticket.at == at))
-            .count();
-        assert!(counted <= limit as usize, "{counted} items of queue {queue} run, and {limit} may");
+        let Limits { of_each, of_all, .. } = self.limits[usize::from(queue)];
+        let of_all = if self.ordered[usize::from(queue)] { 1 } else { of_all };
+        let nr = |all: bool| {
+            let running = self.items.iter().filter_map(|item| item.running);
+            running.filter(|it| it.queue == queue && (all || it.at == at)).count()
+        };
+        for (nr, limit) in [(nr(false), of_each), (nr(true), of_all)] {
+            assert!(nr <= limit as usize, "{nr} items of queue {queue} run, and {limit} may");
+        }
     }
 
     pub(crate) fn end(&mut self, what: Named) {

@@ -42,7 +42,8 @@ pub enum Op {
     Enable(Item),
     /// `apply_workqueue_attrs`: all slots lead to this pool.
     Apply(Queue, Pool),
-    /// `workqueue_set_max_active`.
+    /// `workqueue_set_max_active`: the limit that all pwqs share, unless it
+    /// [is fixed](QueueSpec::is_total), or that of each.
     SetMaxActive(Queue, u32),
     /// `destroy_workqueue`.
     Destroy(Queue),
@@ -126,8 +127,10 @@ pub struct QueueSpec {
     pub slots: Vec<Pool>,
     /// Limit of each pwq.
     pub max_active: u32,
-    /// Limit that all pwqs share.
+    /// Limit that all pwqs share besides.
     pub node: Option<u32>,
+    /// That one never changes.
+    pub is_total: bool,
     /// It has a rescuer.
     pub rescuer: bool,
     /// Its items do not count as running.
@@ -139,7 +142,8 @@ impl QueueSpec {
     #[must_use]
     pub fn new(kind: Kind, slots: &[Pool], max_active: u32) -> Self {
         let slots = slots.to_vec();
-        Self { kind, slots, max_active, node: None, rescuer: false, cpu_intensive: false }
+        let (node, is_total, rescuer, cpu_intensive) = (None, false, false, false);
+        Self { kind, slots, max_active, node, is_total, rescuer, cpu_intensive }
     }
 }
 

@@ -65,6 +65,7 @@ pub fn gate() -> Vec<Scope> {
         moving::ordered(),
         moving::ordered_taken_back(),
         moving::node(),
+        moving::total(),
         moving::node_and_attributes(),
         helping::rescue(),
         helping::rescue_in_turn(),

@@ -382,7 +382,7 @@ impl Queue {
             countdown: Cell::new(0),
             lock: None,
             node: node.map(|max| Arc::new(NodeLimit::new(max, Memory::default()))),
-            max_active: if node.is_some() { u32::MAX } else { max_active },
+            max_active,
             called: Vec::new(),
         }
     }

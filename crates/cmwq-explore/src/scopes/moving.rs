@@ -80,6 +80,23 @@ pub(super) fn node() -> Scope {
     }
 }
 
+/// A limit of each pool, which changes, and another one that both share.
+pub(super) fn total() -> Scope {
+    let queue = QueueSpec::new(Kind::PerCpu, &[0, 1], 1);
+    let queue = QueueSpec { node: Some(2), is_total: true, ..queue };
+    Scope {
+        name: "total",
+        about: "two pools with limits of their own, which change, share another one",
+        queues: vec![queue],
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(1, 0, 0), FlushQueue(0)],
+            &[Queue(2, 0, 1), Cancel(1)],
+            &[SetMaxActive(0, 2)],
+        ]),
+        ..node()
+    }
+}
+
 /// Pwqs leave while they stand in line for a slot.
 pub(super) fn node_and_attributes() -> Scope {
     let queue = QueueSpec { node: Some(1), ..QueueSpec::new(Kind::Unbound, &[0, 0], 8) };

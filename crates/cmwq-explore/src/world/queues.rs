@@ -392,7 +392,8 @@ impl World<'_> {
         }
         self.ledger.limit(queue, max_active);
         let q = &mut self.queues[usize::from(queue)];
-        if let Some(node) = q.node.clone() {
+        let is_total = self.scope.queues[usize::from(queue)].is_total;
+        if let Some(node) = q.node.clone().filter(|_| !is_total) {
             node.set_max(max_active);
             loop {
                 let granted = node.hand_over();
