@@ -23,7 +23,6 @@ static void never_early(struct workqueue_struct *wq)
 	runs = 0;
 	CHECK(!timer_pending(&declared.timer) && !delayed_work_pending(&declared));
 	CHECK(queue_delayed_work(wq, &declared, msecs_to_jiffies(40)));
-	CHECK(!queue_delayed_work(wq, &declared, 0));
 	AWAIT(load(&runs) == 1);
 	CHECK(ran_at - start >= 40);
 	CHECK(!timer_pending(&declared.timer));
@@ -40,6 +39,7 @@ static void a_timer_can_be_looked_at(struct workqueue_struct *wq)
 	CHECK(declared.wq == wq && declared.cpu == 0);
 	CHECK(time_after_eq(declared.timer.expires, before + 600 * HZ));
 	CHECK(time_before(declared.timer.expires, jiffies + 601 * HZ));
+	CHECK(!queue_delayed_work(wq, &declared, 0) && timer_pending(&declared.timer));
 	CHECK(mod_delayed_work(wq, &declared, 300 * HZ));
 	CHECK(time_before(declared.timer.expires, jiffies + 301 * HZ));
 	CHECK(declared.cpu == WORK_CPU_UNBOUND);

@@ -107,7 +107,7 @@ int main(void)
 {
 	wq = alloc_workqueue("goes", WQ_UNBOUND, 0);
 	CHECK(wq && queue_work(wq, &chained));
-	CHECK(queue_delayed_work(wq, &armed, HZ));
+	CHECK(queue_delayed_work(wq, &armed, 5 * HZ));
 	destroy_workqueue(wq);
 	CHECK(load(&runs) == 11);
 

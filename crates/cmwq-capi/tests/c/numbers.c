@@ -195,7 +195,11 @@ static void jiffy(void)
 	CHECK(round_jiffies(soon + HZ / 4) == soon + HZ && __round_jiffies(soon + HZ - 1, 3) == soon + HZ);
 	CHECK(__round_jiffies_up(soon + HZ / 2, 0) == soon + HZ);
 	CHECK(cmwq_round_jiffies(soon + 2, soon + 1, false) == soon + 2);
-	CHECK((jiffies + round_jiffies_relative(10 * HZ)) % HZ <= (jiffies + 10 * HZ) % HZ + HZ / 2);
+	do {
+		now = jiffies;
+		soon = now + round_jiffies_relative(10 * HZ);
+	} while (now != jiffies);
+	CHECK(soon % HZ == 0);
 	CHECK(round_jiffies_up_relative(10 * HZ) >= 10UL * HZ && __round_jiffies_up_relative(10 * HZ, 1) <= 11UL * HZ);
 	CHECK(__round_jiffies_relative(10 * HZ, 1) <= 11UL * HZ);
 }

@@ -51,7 +51,7 @@ static void row_never_more_than_max_active(void)
 		init_completion(&gate);
 		queue_all(wq, held);
 		AWAIT(atomic_read(&inside) == limit);
-		CHECK(workqueue_congested(WORK_CPU_UNBOUND, wq) == (limit < NR));
+		CHECK(workqueue_congested(harness_cpu(0), wq) == (limit < NR));
 		complete_all(&gate);
 		flush_workqueue(wq);
 		CHECK(atomic_read(&runs) == NR);

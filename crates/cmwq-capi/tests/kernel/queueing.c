@@ -135,9 +135,11 @@ static void row_queue_delayed_work(void)
 	CHECK(queue_delayed_work(percpu, &dwork, 0));
 	flush_work(&dwork.work);
 	CHECK(atomic_read(&runs) == 1 && dwork.wq == NULL);
-	CHECK(queue_delayed_work_on(harness_cpu(0), percpu, &dwork, 3));
+	CHECK(queue_delayed_work_on(harness_cpu(0), percpu, &dwork, 600 * HZ));
 	CHECK(dwork.wq == percpu && dwork.cpu == harness_cpu(0));
 	CHECK(!queue_delayed_work(percpu, &dwork, 0) && !queue_delayed_work_on(harness_cpu(0), unbound, &dwork, 1));
+	CHECK(dwork.wq == percpu && dwork.cpu == harness_cpu(0) && cancel_delayed_work(&dwork));
+	CHECK(queue_delayed_work_on(harness_cpu(0), percpu, &dwork, 3));
 	AWAIT(atomic_read(&runs) == 2);
 	CHECK(time_after_eq(ran_at, before + 3) && cpu_of_item == harness_cpu(0));
 	/* Disabled: neither timed nor queued. */
@@ -225,7 +227,9 @@ static void row_schedule_work(void)
 		atomic_dec(&runs);
 	}
 	atomic_set(&runs, 0);
-	CHECK(schedule_delayed_work(&dwork, 1) && !schedule_delayed_work(&dwork, 1));
+	/* Not with one jiffy from the start: it could be over before the second call. */
+	CHECK(schedule_delayed_work(&dwork, 600 * HZ) && !schedule_delayed_work(&dwork, 1));
+	CHECK(cancel_delayed_work(&dwork) && schedule_delayed_work(&dwork, 1));
 	AWAIT(atomic_read(&runs) == 1);
 }
 

@@ -20,6 +20,8 @@ fn cmwq(args: &[&str]) -> Output {
 fn has_a_queue() {
     let wq = Workqueue::new("named").unwrap();
     wq.queue(|| ()).join().unwrap();
+    // Joined is told before the books are closed.
+    wq.flush();
     stay();
 }
 

@@ -374,8 +374,10 @@ fn json_has_bytes_that_are_no_text_as_they_are() {
 
 #[test]
 fn a_reader_that_goes_ends_it() {
-    let mut child = command(Path::new("/"), &["echo", "{}", ":::", "a", "b"]).spawn().unwrap();
-    drop(child.stdout.take());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = command(Path::new("/"), &["echo", "{}", ":::", "a", "b"]);
+    let mut child = command.stdout(writer).spawn().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(141));
 }
 

@@ -299,7 +299,8 @@ fn an_item_of_which_nothing_is_said_is_given_up() {
     assert!(told.contains("gave it back as they closed") && told.ends_with(", true"), "{told}");
     let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
     assert!(letter.error().contains("died, were cut off"), "{letter:?}");
-    assert_eq!(letter.attempts(), 6);
+    // A word of which nothing was heard for 2 s is said again.
+    assert!(letter.attempts() >= 6, "{letter:?}");
 }
 
 fn text_of(payload: &[u8]) -> String {

@@ -63,7 +63,9 @@ fn a_delay_without_an_end_does_not_end() {
     let soon = queue.queue_delayed("f", "soon", Duration::from_millis(1)).unwrap();
     soon.flush().unwrap();
     assert_eq!(seen.next(), "soon");
-    assert_eq!((seen.rest(), queue.backlog().unwrap().delayed), (Vec::new(), 1));
+    assert_eq!(seen.rest(), [""; 0]);
+    // A machine says that a timer is over when it has queued the item.
+    eventually("one is left", || queue.backlog().unwrap().delayed == 1);
     let _ = never.cancel().unwrap();
 }
 
@@ -141,5 +143,7 @@ fn what_an_older_program_has_delayed_comes() {
     ran.sort();
     assert_eq!(ran, ["", "", "near"]);
     queue.flush().unwrap();
-    assert_eq!((seen.rest(), queue.backlog().unwrap().delayed), (Vec::new(), 1));
+    assert_eq!(seen.rest(), [""; 0]);
+    // A machine says that a timer is over when it has queued the item.
+    eventually("one is left", || queue.backlog().unwrap().delayed == 1);
 }

@@ -254,7 +254,7 @@ mod tests {
     use crate::engine::wq::{Kind, Spec};
 
     /// Only a failing test waits so long.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const PATIENCE: Duration = Duration::from_secs(200);
 
     #[track_caller]
     fn leaves(contexts: &BhContexts) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Sched, Work, Workqueue};
+use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, JoinHandle, Sched, Work, Workqueue};
 
 use crate::support::load::Random;
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
@@ -218,21 +218,30 @@ fn only_an_ordered_queue_waits_for_its_old_workers() {
 fn the_limit_holds_across_a_change() {
     let wq = Workqueue::builder("limited").unbound().max_active(2).build().unwrap();
     let inside = Arc::new(Peak::new());
-    let handles: Vec<_> = (0..400)
+    let mut round = || {
+        let handles = queue_and_change(&wq, &inside);
+        handles.into_iter().for_each(joined);
+        let most = inside.most();
+        assert!(most <= nodes::total_of(2, 2), "{most}");
+        most
+    };
+    // On a busy machine two may never meet.
+    assert!((0..10).any(|_| round() >= 2));
+}
+
+fn queue_and_change(wq: &Workqueue, inside: &Arc<Peak>) -> Vec<JoinHandle<()>> {
+    (0..400)
         .map(|n| {
             if n % 20 == 0 {
                 wq.apply_attrs(&Attrs::new().nice(sys::nicer(n / 20 % 3))).unwrap();
             }
-            let inside = Arc::clone(&inside);
+            let inside = Arc::clone(inside);
             wq.queue(move || {
                 let _inside = inside.enter();
                 thread::sleep(Duration::from_micros(100));
             })
         })
-        .collect();
-    handles.into_iter().for_each(joined);
-    let most = inside.most();
-    assert!((2..=nodes::total_of(2, 2)).contains(&most), "{most}");
+        .collect()
 }
 
 /// As the kernel was seen to: an item that is queued again while it runs does not run twice at

@@ -77,7 +77,7 @@ fn closing_does_not_wait_and_what_was_queued_runs() {
         let _opened = Opened(&gate);
         chained(&wq, &gate, &runs);
         let others = [wq.clone(), wq.clone()];
-        let late = wq.queue_delayed(|| (), Duration::from_millis(200));
+        let late = wq.queue_delayed(|| (), Duration::from_secs(1));
         assert!(!wq.is_closed());
         let closing = wq.close();
         assert_eq!(late.join().unwrap_err().why(), Some(Refused::Closed), "its timer expired");

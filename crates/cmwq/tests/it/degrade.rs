@@ -156,8 +156,11 @@ fn no_idle_class() {
     sys::refuse(&[libc::SYS_sched_setscheduler, libc::SYS_sched_setattr]).unwrap();
     assert_works();
     assert_said("idle-class sentinel");
-    let ticks = ticks_of_a_fruitless_watch();
-    assert!(ticks > 150, "the tick is the only source, and {ticks} times in 400 ms is not enough");
+    // It is the only source, and should come 400 times.
+    undisturbed(10, || match ticks_of_a_fruitless_watch() {
+        151.. => Ok(()),
+        ticks => Err(format!("it came {ticks} times in 400 ms")),
+    });
 }
 
 /// How often the service thread has looked in 400 ms at a worker that computes, while work waits.

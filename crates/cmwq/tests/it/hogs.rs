@@ -66,9 +66,11 @@ fn a_threshold_of_zero_means_never() {
 
 fn off() {
     let wq = percpu("off");
-    for _ in 0..3 {
-        assert_eq!(used_before_the_second_starts(&wq), None);
-    }
+    // An item that sleeps at a page fault makes room.
+    undisturbed(10, || match used_before_the_second_starts(&wq) {
+        None => Ok(()),
+        used => Err(format!("it starts after {used:?}")),
+    });
     assert_eq!(wq.stats().cpu_intensive, 0);
 }
 
@@ -80,16 +82,14 @@ fn the_next_item_starts_when_the_threshold_is_reached() {
     Stage::new("hogs::thirty_ms").params("cpu_intensive_thresh_us=30000").play();
 }
 
-/// Never earlier; and on a machine that others keep busy, often, much later.
+/// Not earlier, unless the first sleeps at a page fault; and on a machine that others keep busy,
+/// often, much later.
 fn starts_after(thresh: Duration) {
     let wq = percpu("hog");
-    undisturbed(100, || {
-        let used = used_before_the_second_starts(&wq);
-        assert!(used.is_none_or(|used| used >= thresh), "too early: {used:?}");
-        match used {
-            Some(used) if used < thresh + Duration::from_millis(30) => Ok(()),
-            late => Err(format!("too late: {late:?}")),
-        }
+    let in_time = thresh..thresh + Duration::from_millis(30);
+    undisturbed(100, || match used_before_the_second_starts(&wq) {
+        Some(used) if in_time.contains(&used) => Ok(()),
+        other => Err(format!("not at {thresh:?}, but at {other:?}")),
     });
     let stats = wq.stats();
     assert!(stats.cpu_intensive > 0 && stats.cm_wakeup > 0, "{stats}");

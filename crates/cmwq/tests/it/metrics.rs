@@ -107,6 +107,8 @@ fn numbers() {
         }
     });
     entered.pass();
+    // Workers add up what they have used when they go idle.
+    eventually("it is settled", || recorder.scrape().of("cpu_seconds_total", "counted") >= 0.020);
     let scrape = recorder.scrape();
     let stats = wq.stats();
     let of = |name| scrape.of(name, "counted");

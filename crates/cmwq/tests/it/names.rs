@@ -31,57 +31,71 @@ fn a_new_queue_in_an_old_ones_place_is_named_by_itself() {
     Stage::new("names::reuse").play();
 }
 
-/// Waits for a thread with a name that has this beginning and that end, cut to the 15 bytes that
-/// the kernel keeps; returns the name.
+/// Waits for a thread that has such a name, and returns it.
 #[track_caller]
-fn shown(beginning: &str, end: &str) -> String {
-    let is_it = |name: &String| {
-        let rest = name.strip_prefix(beginning);
-        let is_cut = || name.len() == 15 && format!("{beginning}{end}").starts_with(name.as_str());
-        rest.is_some_and(|rest| rest.ends_with(end)) || is_cut()
-    };
+fn found(what: &str, is_it: impl Fn(&str) -> bool) -> String {
     let start = Instant::now();
     loop {
         let names = procfs::workers("");
         if let Some(name) = names.iter().find(|name| is_it(name)) {
             return name.clone();
         }
-        assert!(start.elapsed() < PATIENCE, "{beginning}…{end} is not among {names:?}");
+        assert!(start.elapsed() < PATIENCE, "{what} is not among {names:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-#[track_caller]
-fn assert_shown(name: &str) {
-    shown(name, "");
+/// A name as the kernel keeps it.
+fn cut(name: &str) -> &str {
+    &name[..name.len().min(15)]
 }
 
-/// While an item of `wq` blocks, a worker has the first name, and afterwards the second.
 #[track_caller]
-fn assert_names(wq: &Workqueue, cpu: u32, during: &str, after: &str) {
+fn assert_shown(name: &str) {
+    found(name, |shown| shown == cut(name));
+}
+
+/// Waits for a worker of the pool whose name goes on with `rest`, and returns what comes before
+/// that. Any worker: where others have the CPU, the standby may come first.
+#[track_caller]
+fn shown(pool: &str, rest: &str) -> String {
+    let own = |name: &str| {
+        let number = name.strip_prefix(pool)?.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(format!("{pool}{number}")).filter(|own| own.len() > pool.len())
+    };
+    let is_it = |name: &str| own(name).is_some_and(|own| name == cut(&format!("{own}{rest}")));
+    own(&found(&format!("{pool}…{rest}"), is_it)).expect("it has a number")
+}
+
+fn pool_of(cpu: u32) -> String {
+    format!("kworker/{cpu}:")
+}
+
+/// While an item of `wq` blocks, a worker is named after the queue, and afterwards, too. `high`:
+/// how the pool says that its priority is high.
+#[track_caller]
+fn assert_named(wq: &Workqueue, cpu: u32, high: &str) {
     let gate = Gate::new();
     let _opened = Opened(&gate);
     let item = wq.queue_on(cpu, {
         let gate = gate.clone();
         move || gate.pass()
     });
-    assert_shown(during);
+    let own = shown(&pool_of(cpu), &format!("{high}+{}", wq.name()));
     gate.open();
     joined(item);
-    assert_shown(after);
+    assert_shown(&format!("{own}{high}-{}", wq.name()));
 }
 
 fn percpu_names() {
     for cpu in sys::allowed_cpus() {
-        let name = |number: &str| format!("kworker/{cpu}:{number}");
-        assert_names(&percpu("io"), cpu, &name("0+io"), &name("0-io"));
+        assert_named(&percpu("io"), cpu, "");
         // The standby, which has done nothing yet.
-        assert_shown(&name("1"));
-        let long = percpu("a_long_description");
-        assert_names(&long, cpu, &name("0+a_long_description"), &name("0-a_long_description"));
+        shown(&pool_of(cpu), "");
+        assert_named(&percpu("a_long_description"), cpu, "");
         let high = Workqueue::builder("x").percpu().highpri().build().unwrap();
-        assert_names(&high, cpu, &name("0H+x"), &name("0H-x"));
-        assert_shown(&name("1H"));
+        assert_named(&high, cpu, "H");
+        shown(&pool_of(cpu), "H");
     }
 }
 
@@ -93,46 +107,37 @@ fn unbound_names() {
             let gate = gate.clone();
             move || gate.pass()
         });
-        let name = shown("kworker/u", &format!(":0+{}", wq.name()));
-        let pool = name.split_once(':').unwrap().0;
-        assert!(pool["kworker/u".len()..].parse::<u32>().is_ok(), "{name} has the pool's number");
+        let rest = format!("+{}", wq.name());
+        let numbers = |name: &str| {
+            let numbers = name.strip_prefix("kworker/u")?.strip_suffix(&*rest)?.split_once(':')?;
+            Some((numbers.0.parse::<u32>().ok()?, numbers.1.parse::<u32>().ok()?))
+        };
+        let name = found("a worker of the pool", |name| numbers(name).is_some());
         gate.open();
         joined(item);
         assert_shown(&name.replace('+', "-"));
-        assert_shown(&format!("{pool}:1"));
+        let (pool, _) = name.split_once(':').expect("the pool's number and the worker's");
+        shown(&format!("{pool}:"), "");
     }
 }
 
 /// Nothing shows the name of a queue that is gone while another one's item runs.
 fn reuse() {
     let cpu = sys::allowed_cpus()[0];
-    // By any worker: where others have the CPU, the standby may come first.
-    let assert_named = |wq: &Workqueue| {
-        let gate = Gate::new();
-        let _opened = Opened(&gate);
-        let item = wq.queue_on(cpu, {
-            let gate = gate.clone();
-            move || gate.pass()
-        });
-        let name = shown(&format!("kworker/{cpu}:"), &format!("+{}", wq.name()));
-        gate.open();
-        joined(item);
-        assert_shown(&name.replace('+', "-"));
-    };
     for n in 0..10 {
-        assert_named(&percpu(&format!("q{n}")));
+        assert_named(&percpu(&format!("q{n}")), cpu, "");
     }
     // Also if the name was never corrected in between.
     for n in 0..10 {
         joined(percpu("between").queue_on(cpu, || ()));
-        assert_named(&percpu(&format!("r{n}")));
+        assert_named(&percpu(&format!("r{n}")), cpu, "");
     }
 }
 
 /// What an item says of itself is shown until the next item starts.
 fn desc() {
     let cpu = sys::allowed_cpus()[0];
-    let name = |rest: &str| format!("kworker/{cpu}:0{rest}");
+    let pool = pool_of(cpu);
     let wq = percpu("q");
     let step = Gate::new();
     let _opened = Opened(&step);
@@ -143,10 +148,10 @@ fn desc() {
             step.pass();
         }
     });
-    assert_shown(&name("+a"));
+    let own = shown(&pool, "+a");
     step.open();
     joined(item);
-    assert_shown(&name("-a"));
+    assert_shown(&format!("{own}-a"));
 
     // A second text in one run, longer than can be shown and than is kept, cut between characters.
     let (first, second, end) = (Gate::new(), Gate::new(), Gate::new());
@@ -161,15 +166,16 @@ fn desc() {
             end.pass();
         }
     });
-    assert_shown(&name("+q"));
+    let own = shown(&pool, "+q");
     first.open();
-    assert_shown(&name("+b"));
+    assert_shown(&format!("{own}+b"));
     second.open();
-    shown(&name("+"), "é");
+    let begins = format!("{own}+é");
+    found(&begins, |name| name.starts_with(&begins) && name.ends_with('é'));
     end.open();
     joined(item);
     // The next item is not what the one before was.
-    assert_names(&wq, cpu, &name("+q"), &name("-q"));
+    assert_named(&wq, cpu, "");
     // Nobody's description.
     cmwq::set_worker_desc("main");
     assert!(!procfs::workers("").iter().any(|name| name.contains("main")));

@@ -269,7 +269,9 @@ fn blocking() {
         let tid = u32::try_from(tid).unwrap();
         found.events.iter().filter(|event| event.kind == kind && event.tid == tid).count()
     };
-    assert_eq!((about(Kind::WorkerBlocked), about(Kind::WorkerResumed)), (1, 1));
+    // A page fault that is seen is another pair.
+    let (blocked, resumed) = (about(Kind::WorkerBlocked), about(Kind::WorkerResumed));
+    assert!(blocked >= 1 && blocked == resumed, "{blocked} {resumed}");
     assert!(found.threads.values().any(|name| name.starts_with("kworker/")), "{:?}", found.threads);
 }
 

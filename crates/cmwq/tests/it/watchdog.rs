@@ -286,8 +286,9 @@ fn starved() {
     let waiting = wq.queue(|| ());
     eventually("three reports", || reports.all().len() >= 3);
     let start = Instant::now();
+    let nr = reports.all().len();
     let stalls = reports.at(is_queue("full"));
-    assert_eq!(stalls.len(), reports.all().len(), "there is nothing else: {:?}", reports.all());
+    assert!(stalls.len() >= nr, "there is nothing else: {:?}", reports.all());
     for (nr, pair) in (2..).zip(stalls.windows(2)) {
         assert!(pair[1].duration >= pair[0].duration + thresh, "{} {}", pair[0], pair[1]);
         assert!(pair[1].duration >= nr * thresh, "{}", pair[1]);

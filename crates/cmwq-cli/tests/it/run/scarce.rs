@@ -167,7 +167,7 @@ fn without_pidfds_commands_are_waited_for_all_the_same() {
         assert_eq!(stderr(&output), format!("{tag}two\n"), "{how:?}");
     }
     let script = "echo begins; sleep 1000 & wait";
-    for how in [&["--timeout", "0.3"][..], &["--timeout", "0.3", "--line-buffer"]] {
+    for how in [&["--timeout", "1"][..], &["--timeout", "1", "--line-buffer"]] {
         let args = [how, &["sh", "-c", script, ":::", "a"]].concat();
         let Some(output) = run_without_pidfds(&args) else { return };
         check_code(&output, 123);

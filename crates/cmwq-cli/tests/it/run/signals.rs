@@ -230,7 +230,8 @@ fn who_does_not_end_when_enough_is_enough_is_killed_after_an_interrupt_too() {
 fn a_command_that_stands_still_hears_that_it_is_to_end() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap 'echo heard; exit 3' TERM; kill -STOP $$; sleep 600";
-    let args = ["--timeout", "0.3", "sh", "-c", script, ":::", "a"];
+    // By then the shell has set its trap.
+    let args = ["--timeout", "1", "sh", "-c", script, ":::", "a"];
     let output = command(folder.path(), &args).output().unwrap();
     check_code(&output, 123);
     assert_eq!(printed(&output), "heard\n");

@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Subject, Subscriber};
+use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::runtime::{Builder, Runtime};
 
-use super::Server;
+use super::{PATIENCE, Server};
+
+/// In time, so that a test that waits for what does not come fails.
+async fn next_of(messages: &mut Subscriber) -> Message {
+    let next = tokio::time::timeout(PATIENCE, messages.next()).await;
+    next.expect("a message in time").expect("a message before the end")
+}
 
 pub(crate) struct Outsider {
     runtime: Runtime,
@@ -32,7 +38,7 @@ impl Outsider {
         self.runtime.block_on(async {
             let mut messages = client.subscribe(inbox.clone()).await.unwrap();
             client.publish_with_reply(next, inbox, "".into()).await.unwrap();
-            messages.next().await.unwrap().reply.expect("a message")
+            next_of(&mut messages).await.reply.expect("a message")
         })
     }
 
@@ -51,7 +57,7 @@ impl Outsider {
         self.runtime.block_on(async {
             let mut heard = Vec::new();
             for _ in 0..many {
-                let message = messages.next().await.unwrap();
+                let message = next_of(&mut messages).await;
                 heard.push(String::from_utf8_lossy(&message.payload).into_owned());
             }
             // It needs the runtime for its end.
@@ -60,10 +66,23 @@ impl Outsider {
         })
     }
 
+    /// Waits for a message that says this. What all up to that say.
+    pub(crate) fn hear_until(&self, mut messages: Subscriber, last: &str) -> Vec<String> {
+        self.runtime.block_on(async {
+            let mut heard: Vec<String> = Vec::new();
+            while heard.last().is_none_or(|word| word != last) {
+                let message = next_of(&mut messages).await;
+                heard.push(String::from_utf8_lossy(&message.payload).into_owned());
+            }
+            drop(messages);
+            heard
+        })
+    }
+
     /// Waits for a message. Where its answer goes.
     pub(crate) fn hear_one(&self, mut messages: Subscriber) -> Subject {
         self.runtime.block_on(async {
-            let reply = messages.next().await.unwrap().reply.expect("a question");
+            let reply = next_of(&mut messages).await.reply.expect("a question");
             drop(messages);
             reply
         })

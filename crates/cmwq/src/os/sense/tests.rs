@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Only failing tests ever wait that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// Lets other threads run until `condition` holds.
 #[track_caller]

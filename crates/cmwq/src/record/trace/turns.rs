@@ -79,12 +79,15 @@ mod tests {
             }
         });
         for _ in 0..20 {
-            let before = rounds.load(Ordering::Relaxed);
-            while rounds.load(Ordering::Relaxed) == before {
+            let seen = rounds.load(Ordering::Relaxed);
+            while rounds.load(Ordering::Relaxed) == seen {
                 thread::yield_now();
             }
-            drop(turns.lock());
+            // It was not there for what passed until now.
+            let before = rounds.load(Ordering::Relaxed);
+            let turn = turns.lock();
             let passed = rounds.load(Ordering::Relaxed) - before;
+            drop(turn);
             assert!(passed <= MOST, "{passed} rounds passed before it was somebody else's turn");
         }
         is_over.store(true, Ordering::Relaxed);

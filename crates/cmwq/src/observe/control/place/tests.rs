@@ -5,6 +5,8 @@ use super::*;
 #[test]
 fn nothing_is_replaced_when_what_was_left_behind_is_taken_aside() {
     let directory = std::env::temp_dir().join(format!("cmwq-aside-{}", std::process::id()));
+    // A run that failed, with the same number of its process, may have left it.
+    let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
     let path = directory.join("s.sock");
     // Nobody listens there any more.

@@ -61,8 +61,8 @@ fn limits(connections: usize, patience: Duration) -> Limits {
 fn who_says_nothing_or_too_slowly_is_sent_away() {
     let patience = Duration::from_millis(300);
     let stage = Stage::new("slow", limits(4, patience));
-    let (silent, mut dripping) = (stage.connect(), stage.connect());
     let start = Instant::now();
+    let (silent, mut dripping) = (stage.connect(), stage.connect());
     let drips = thread::spawn(move || {
         let mut sent = 0_u32;
         while start.elapsed() < PATIENCE && socket::send(&dripping, b"x").is_ok() {

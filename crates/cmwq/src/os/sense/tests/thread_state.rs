@@ -11,7 +11,7 @@ fn procfs_tells_blocked_from_running_and_knows_the_end() {
         let state = || stat.state().expect("procfs answers");
         eventually("it sleeps", || state() == ThreadState::Sleeping);
         subject.spin();
-        assert_eq!(state(), ThreadState::Runnable);
+        eventually("it runs", || state() == ThreadState::Runnable);
         subject.block();
         eventually("it sleeps again", || state().is_blocked());
     });
