@@ -44,6 +44,6 @@ pub struct Limits {
     pub database_timeout: Duration,
     /// How long requests may take to be finished when the program is asked to end. Less than
     /// whoever asked waits before it kills: Kubernetes 30 s, Docker 10 s.
-    #[arg(long, default_value = "20s", value_parser = parse_duration)]
+    #[arg(long, default_value = "8s", value_parser = parse_duration)]
     pub shutdown_timeout: Duration,
 }
