@@ -359,6 +359,13 @@ impl Limits {
         matches!(self.sharing, Sharing::Nodes)
     }
 
+    /// Which limit a pwq shares whose pod lies on `node`, or in no single one: none, or that of a
+    /// node, or of what has none.
+    #[must_use]
+    pub fn shared_by(&self, node: Option<u32>) -> Option<Option<u32>> {
+        self.are_shared().then(|| node.filter(|_| self.is_split()))
+    }
+
     /// Whether each node's [share](Self::share) has to be set anew when the queue's attributes have
     /// changed, or the CPUs. That it has to when the limit was changed goes for every queue whose
     /// limit [is shared](Self::are_shared).

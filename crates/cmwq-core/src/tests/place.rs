@@ -272,6 +272,18 @@ fn limits_follow_from_the_kind() {
 }
 
 #[test]
+fn a_limit_is_shared_on_a_node_or_by_all() {
+    let shared = |kind, total| {
+        let limits = Limits::of(kind, 0, total);
+        [Some(3), None].map(|node| limits.shared_by(node))
+    };
+    assert_eq!(shared(QueueKind::Unbound, None), [Some(Some(3)), Some(None)]);
+    assert_eq!(shared(QueueKind::Percpu, Some(5)), [Some(None); 2], "whatever the node");
+    assert_eq!(shared(QueueKind::Percpu, None), [None; 2]);
+    assert_eq!(shared(QueueKind::Ordered, None), [None; 2]);
+}
+
+#[test]
 fn limits_of_bh_and_ordered_queues_stay() {
     for kind in QUEUES {
         let mut limits = Limits::of(kind, 0, None);

@@ -216,17 +216,15 @@ impl Engine<'_> {
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
         let it = &self.queues[queue];
-        let (limit, are_shared) = (it.own_limit(), it.limits.are_shared());
+        let limit = it.own_limit();
+        let shared = it.limits.shared_by(it.node_of(kind, &self.machine));
         let is_plugged = it.pwqs.begins_plugged(it.kind == Kind::Ordered);
         // All pwqs of an ordered queue share one limit.
         let known = self.queues[queue].links.first().map(|link| link.group);
-        let (group, slots) = match known.filter(|_| is_plugged) {
-            _ if are_shared => {
-                let node = self.queues[queue].node_of(kind, &self.machine);
-                self.shared_limit(queue, node)
-            }
-            Some(group) => (group, None),
-            None => (self.new_group(limit), None),
+        let (group, slots) = match (shared, known.filter(|_| is_plugged)) {
+            (Some(node), _) => self.shared_limit(queue, node),
+            (None, Some(group)) => (group, None),
+            (None, None) => (self.new_group(limit), None),
         };
         let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let queue = &mut self.queues[queue];
@@ -396,8 +394,8 @@ impl Engine<'_> {
     /// unchanged parts alone.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
         let it = &self.queues[queue];
-        let (own, are_shared) = (it.own_limit(), it.limits.are_shared());
-        let nr_own = if are_shared { 0 } else { it.links.len() };
+        let own = it.own_limit();
+        let nr_own = if it.limits.is_split() { 0 } else { it.links.len() };
         for index in 0..nr_own {
             let link = self.queues[queue].links[index];
             if only_changes && own == link.limit {

@@ -48,10 +48,7 @@ impl NodeLimits {
         cpus: &[NodeCpus],
         counts: impl FnOnce(Option<u32>) -> NodeCounts,
     ) -> Option<Arc<NodeLimit>> {
-        if !limits.are_shared() {
-            return None;
-        }
-        let node = node.filter(|_| limits.is_split());
+        let node = limits.shared_by(node)?;
         if let Some((_, limit)) = self.0.iter().find(|(known, _)| *known == node) {
             return Some(Arc::clone(limit));
         }
