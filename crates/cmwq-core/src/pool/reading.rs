@@ -168,6 +168,15 @@ impl<'a> Reading<'a> {
         all.filter(move |(id, pwq)| waits(*id, pwq)).map(|(_, pwq)| pwq.wq)
     }
 
+    /// Whether nothing waits any more where something did: whoever looks has it
+    /// [forgotten](PoolState::forget_inactive).
+    #[must_use]
+    pub fn waits_no_more(self) -> bool {
+        self.core.is_to_be_watched()
+            && !self.work_waits()
+            && self.queues_with_inactive().next().is_none()
+    }
+
     /// How often an item was started, or began to wait where none waited, see
     /// [`PoolState::progress`]: also if what waits is not listed yet, so that listing it later is
     /// no progress.

@@ -220,13 +220,15 @@ fn items_behind_max_active_are_watched() {
     assert!(work(inactive).word().is_inactive() && !f.work_waits());
     assert!(f.is_to_be_watched());
     assert_eq!(f.look().queues_with_inactive().count(), 1);
+    assert!(!f.look().waits_no_more());
     f.forget_inactive();
     assert!(f.is_to_be_watched(), "as long as it waits");
     assert_eq!(f.finish(w[1]).kick, Kick::None);
     let _ = f.runs(w[1], inactive);
     assert_eq!(f.look().queues_with_inactive().count(), 0);
+    assert!(f.look().waits_no_more());
     f.forget_inactive();
-    assert!(!f.is_to_be_watched(), "and no longer");
+    assert!(!f.is_to_be_watched() && !f.look().waits_no_more(), "and no longer");
 }
 
 #[test]

@@ -116,16 +116,15 @@ impl Engine<'_> {
             if pool.reading().takes_unseen() {
                 watchdog.keep_looking();
             }
-            let here: Vec<_> =
-                pool.reading().queues_with_inactive().map(|wq| wq.0 as QueueId).collect();
+            with_inactive.extend(pool.reading().queues_with_inactive().map(|wq| wq.0 as QueueId));
             if waits {
                 let time = watchdog.see(Spot::Pool(number), progress, false);
                 found.extend(time.map(|time| What::Stalled(number, time)));
-            } else if here.is_empty() && pool.read().is_to_be_watched() {
+            }
+            if pool.reading().waits_no_more() {
                 pool.lock_only().forget_inactive();
                 self.check_pool(number);
             }
-            with_inactive.extend(here);
         }
         with_inactive
     }
@@ -159,6 +158,6 @@ impl Engine<'_> {
         for at in it.pwqs.iter() {
             sum += self.pools.list[at.pool.0 as usize].reading().stats(at.pwq).unwrap_or_default();
         }
-        sum.started + sum.completed + sum.cancelled
+        sum.progress()
     }
 }

@@ -218,7 +218,7 @@ fn only_an_ordered_queue_waits_for_its_old_workers() {
 fn the_limit_holds_across_a_change() {
     let wq = Workqueue::builder("limited").unbound().max_active(2).build().unwrap();
     let inside = Arc::new(Peak::new());
-    let mut round = || {
+    let round = || {
         let handles = queue_and_change(&wq, &inside);
         handles.into_iter().for_each(joined);
         let most = inside.most();

@@ -114,17 +114,14 @@ impl Watcher {
         let mut with_inactive = BTreeSet::new();
         let mut runs = Runs::new();
         for pool in self.runtime.pools() {
-            let (waits, progress, are_gone, is_unseen) = pool.read(|core, locked| {
+            let (waits, progress, are_gone, is_unseen) = pool.read(|core, _| {
                 for view in core.workers().filter(|view| view.wq.is_some()) {
                     let at = (pool.id, view.id);
                     let known = self.runs.get(&at).filter(|(seq, _)| *seq == view.seq);
                     runs.insert(at, known.copied().unwrap_or((view.seq, now)));
                 }
-                let here: Vec<_> = core.queues_with_inactive().collect();
-                let waits = core.work_waits();
-                let are_gone = here.is_empty() && !waits && locked.core.is_to_be_watched();
-                with_inactive.extend(here);
-                (waits, core.progress(), are_gone, core.takes_unseen())
+                with_inactive.extend(core.queues_with_inactive());
+                (core.work_waits(), core.progress(), core.waits_no_more(), core.takes_unseen())
             });
             if are_gone {
                 pool.lock_only().core.forget_inactive();
