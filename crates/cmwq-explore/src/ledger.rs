@@ -54,7 +54,10 @@ impl Ledger {
     pub(crate) fn new(scope: &Scope) -> Self {
         let limits = |queue: &QueueSpec| Limits {
             of_each: queue.max_active,
-            of_all: queue.node.unwrap_or(u32::MAX),
+            of_all: match queue.kind {
+                Kind::Ordered => 1,
+                _ => queue.node.unwrap_or(u32::MAX),
+            },
             changes_all: queue.node.is_some() && !queue.is_total,
         };
         Self {
@@ -137,7 +140,6 @@ impl Ledger {
 
     fn check_limit(&self, queue: u8, at: PwqRef) {
         let Limits { of_each, of_all, .. } = self.limits[usize::from(queue)];
-        let of_all = if self.ordered[usize::from(queue)] { 1 } else { of_all };
         let nr = |all: bool| {
             let running = self.items.iter().filter_map(|item| item.running);
             running.filter(|it| it.queue == queue && (all || it.at == at)).count()

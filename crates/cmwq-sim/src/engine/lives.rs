@@ -14,7 +14,6 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
-use crate::machine::WHOLE;
 use crate::places::{Kind, Life, PoolKind};
 use crate::plan::{Attrs, ItemId, Op, QueueId};
 
@@ -82,18 +81,11 @@ impl Engine<'_> {
         self.follow_cpus(queue);
     }
 
-    /// The slots of queues that lead elsewhere once `cpu` has left or come back: it is the only CPU
-    /// of a pod, or of those that a queue may use, that is online then or now. To be
+    /// The slots of queues that may lead elsewhere once `cpu` has left or come back. To be
     /// [led](Self::relink) there.
     pub(super) fn slots_that_follow(&self, cpu: u32) -> Slots {
-        let domains = self.machine.domains();
-        let follows = |attrs: Attrs| {
-            let asked = attrs.cpus.map_or(WHOLE, |(scope, cpu)| domains.pod(scope, cpu));
-            let pod = domains.common(domains.pod(attrs.scope, cpu), asked);
-            [Some(asked), pod].into_iter().flatten().any(|of| domains.nr_online(of) <= 1)
-        };
         let queues = self.queues.iter().enumerate();
-        let follow = queues.filter(|(_, it)| it.kind.is_replaceable() && follows(it.attrs));
+        let follow = queues.filter(|(_, it)| it.follows(cpu, &self.machine));
         let slots = follow.map(|(queue, _)| (queue, self.slots(queue)));
         slots.filter(|(_, slots)| !slots.is_empty()).collect()
     }

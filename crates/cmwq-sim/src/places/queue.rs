@@ -300,12 +300,27 @@ impl Queue {
         self.limits.share(self.is_frozen, node, cpus)
     }
 
+    /// The CPUs that its attributes name, as a domain.
+    fn asked(&self, machine: &Machine) -> u32 {
+        self.attrs.cpus.map_or(WHOLE, |(scope, cpu)| machine.domains().pod(scope, cpu))
+    }
+
+    /// Whether it may lead elsewhere once `cpu` has left or come back: at most one of its pod's
+    /// CPUs is online, or of those that its attributes name.
+    pub(crate) fn follows(&self, cpu: u32, machine: &Machine) -> bool {
+        let (domains, asked) = (machine.domains(), self.asked(machine));
+        let pod = domains.common(domains.pod(self.attrs.scope, cpu), asked);
+        let few = |of| domains.nr_online(of) <= 1;
+        self.kind.is_replaceable() && (few(asked) || pod.is_some_and(few))
+    }
+
     /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of
     /// them is online.
     fn usable(&self, machine: &Machine) -> u32 {
-        let Some((scope, cpu)) = self.attrs.cpus else { return WHOLE };
-        let domains = machine.domains();
-        let asked = domains.pod(scope, cpu);
+        let (domains, asked) = (machine.domains(), self.asked(machine));
+        if asked == WHOLE {
+            return WHOLE;
+        }
         let known = |is_requested| usable::Cpu { is_requested, is_isolated: false };
         // One for all that are asked for, and one for all others: this is asked for each item.
         let [of_asked, of_all] = [asked, WHOLE].map(|of| domains.nr_online(of));

@@ -53,27 +53,27 @@ impl Outsider {
     }
 
     /// Waits for so many messages. What they say.
-    pub(crate) fn hear(&self, mut messages: Subscriber, many: usize) -> Vec<String> {
+    pub(crate) fn hear(&self, messages: Subscriber, many: usize) -> Vec<String> {
+        self.hear_while(messages, |heard| heard.len() < many)
+    }
+
+    /// Waits for a message that says this. What all up to that say.
+    pub(crate) fn hear_until(&self, messages: Subscriber, last: &str) -> Vec<String> {
+        self.hear_while(messages, |heard| heard.last().is_none_or(|word| word != last))
+    }
+
+    fn hear_while(
+        &self,
+        mut messages: Subscriber,
+        goes_on: impl Fn(&[String]) -> bool,
+    ) -> Vec<String> {
         self.runtime.block_on(async {
             let mut heard = Vec::new();
-            for _ in 0..many {
+            while goes_on(&heard) {
                 let message = next_of(&mut messages).await;
                 heard.push(String::from_utf8_lossy(&message.payload).into_owned());
             }
             // It needs the runtime for its end.
-            drop(messages);
-            heard
-        })
-    }
-
-    /// Waits for a message that says this. What all up to that say.
-    pub(crate) fn hear_until(&self, mut messages: Subscriber, last: &str) -> Vec<String> {
-        self.runtime.block_on(async {
-            let mut heard: Vec<String> = Vec::new();
-            while heard.last().is_none_or(|word| word != last) {
-                let message = next_of(&mut messages).await;
-                heard.push(String::from_utf8_lossy(&message.payload).into_owned());
-            }
             drop(messages);
             heard
         })
