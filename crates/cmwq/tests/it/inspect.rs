@@ -178,12 +178,14 @@ fn counters_under_load_are_between_what_began_and_what_was_queued() {
             (AtomicU64::new(0), &*Box::leak(Box::new(AtomicU64::new(0))), AtomicBool::new(false));
         joined(wq.queue(|| ()));
         let target = me();
-        let before = wq.stats().started;
-        let key = {
+        let (key, before) = until("it is shown", || {
+            let before = wq.stats();
             let seen = target.snapshot().unwrap();
             let mut ours = seen.queues.iter().filter(|queue| queue.name == "inspect-load");
-            ours.find(|queue| seen.stats_of(queue).started == before).expect("it is shown").key
-        };
+            let queue = ours.find(|queue| seen.stats_of(queue).started == before.started)?;
+            // Its worker counts an item after whoever joined it has gone on.
+            (before.completed == 1).then_some((queue.key, before.started))
+        });
         thread::scope(|scope| {
             let producers = [(); 2].map(|()| {
                 scope.spawn(|| {
