@@ -140,6 +140,16 @@ pub(crate) struct Registry {
     pub(crate) is_closing: bool,
 }
 
+impl Registry {
+    /// A pool that can run what one with this key would, if that cannot be made.
+    fn instead_of(&self, key: &PoolKey) -> Option<&'static Pool> {
+        let serves = |known: &PoolKey| {
+            known.kind == key.kind && (key.kind.is_renewed() || known.cpus == key.cpus)
+        };
+        self.pools.iter().find(|(known, _)| serves(known)).map(|(_, pool)| *pool)
+    }
+}
+
 /// By what pools differ. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
 /// whole mask only where the workers may leave the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -468,7 +478,7 @@ impl Runtime {
             pool.begin(pool.lock_only());
             return Some(found);
         }
-        if self.pools.is_full() {
+        if !self.has_room_for(&registry, &key) {
             drop(registry);
             notice::once(Notice::Pools, || {
                 let count = self.pools.iter().count();
@@ -510,12 +520,19 @@ impl Runtime {
     /// and can have none of its own: of the same CPU, where that is what a slot is for.
     #[cold]
     pub(crate) fn pool_instead(&self, key: &PoolKey) -> Option<Found> {
-        let registry = lock(&self.registry);
-        let serves = |known: &PoolKey| {
-            known.kind == key.kind && (key.kind.is_renewed() || known.cpus == key.cpus)
+        lock(&self.registry).instead_of(key).map(Found::now)
+    }
+
+    /// Whether another pool may be made. The last places are for those that no other can stand in
+    /// for: the first of each slot, and the first unbound one.
+    fn has_room_for(&self, registry: &Registry, key: &PoolKey) -> bool {
+        // Per-CPU, BH and managed ones.
+        const KINDS_WITH_SLOTS: usize = 3;
+        let kept = match registry.instead_of(key) {
+            Some(_) => KINDS_WITH_SLOTS * self.machine.cpus.len() + 1,
+            None => 0,
         };
-        let (_, pool) = registry.pools.iter().find(|(known, _)| serves(known))?;
-        Some(Found::now(pool))
+        self.pools.room() > kept
     }
 
     /// Gives this key to a vacant pool. Tried before a new pool is made, so that there are as many

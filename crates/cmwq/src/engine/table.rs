@@ -12,7 +12,7 @@ use crate::os::sync::{AtomicU32, Ordering};
 // A model makes a table for each execution, and has a few pools.
 const CHUNK: usize = if IS_MODEL { 2 } else { 256 };
 /// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
-const CHUNKS: usize = if IS_MODEL { 4 } else { 256 };
+const CHUNKS: usize = if IS_MODEL { 8 } else { 256 };
 
 /// See the module header.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ impl<T> Table<T> {
         self.chunks.get(index / CHUNK)?.get()?[index % CHUNK].get()
     }
 
-    /// Whether there is room for no more.
-    pub(crate) fn is_full(&self) -> bool {
+    /// How many more there is room for.
+    pub(crate) fn room(&self) -> usize {
         // ORDERING: no pairing: asked under the lock that calls of `push` hold.
-        self.len.load(Ordering::Relaxed) as usize >= CHUNK * CHUNKS
+        CHUNK * CHUNKS - self.len.load(Ordering::Relaxed) as usize
     }
 
     /// Makes an entry for the next id with `make`, and adds it. Calls must not overlap.
