@@ -320,16 +320,20 @@ fn full_of_runs() {
     wq.flush();
     let kinds = [Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd];
     let mut session = begin(kinds.iter().fold(0, |mask, kind| mask | kind.bit()));
-    for _ in 0..ITEMS / 500 {
-        (0..500).for_each(|_| drop(wq.queue_on(cpu, || ())));
-        wq.flush();
-        session.renew();
+    let (mut found, mut nr) = (Found::default(), 0);
+    // On a busy machine two workers may share the items, and each ring has room for its part.
+    while found.lost == 0 {
+        for _ in 0..ITEMS / 500 {
+            (0..500).for_each(|_| drop(wq.queue_on(cpu, || ())));
+            wq.flush();
+            session.renew();
+        }
+        found.read(&mut session);
+        nr += ITEMS;
     }
     session.stop();
-    let found = Found::read_from(&mut session);
     let seen: usize = kinds.iter().map(|kind| found.count("too many runs", *kind)).sum();
-    assert!(found.lost > 0);
-    assert_eq!(seen + found.lost as usize, kinds.len() * ITEMS);
+    assert_eq!(seen + found.lost as usize, kinds.len() * nr);
 }
 
 /// Nobody renews the lease any more: who works finds it ended, and switches tracing off.
