@@ -12,7 +12,7 @@ pub use belonging::{Belonging, Cpus, OwnCpus};
 pub(crate) use concurrency::concurrency;
 pub use concurrency::granted;
 pub use kind::{PoolAttrs, PoolKind, QueueKind, Slot, SlotCpus, StandIn};
-pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
+pub use pods::{Cpu, Pods, SHARD_CORES, Scope};
 pub use rescan::{RESCAN_EVERY_NS, Rescan};
 
 /// The CPU for an item that is queued for a node with these CPUs, by a caller on `here`. `None`:

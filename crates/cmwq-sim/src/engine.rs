@@ -360,6 +360,7 @@ impl<'a> Engine<'a> {
             helping: Helping::default(),
             is_complete: false,
         };
+        (0..engine.queues.len()).for_each(|queue| engine.lay_out(queue));
         engine.set_up_caches();
         engine.set_up_machine();
         engine.open_pods();

@@ -12,14 +12,14 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::Nanos;
 use crate::config::Placement;
-use crate::topology::Shape;
+use crate::topology::{Scope, Shape};
 
 mod by_load;
 mod caches;
 mod domains;
 mod hotplug;
 
-pub(crate) use domains::Domains;
+pub(crate) use domains::{Cut, Domains};
 
 /// A virtual thread, by its index.
 pub(crate) type Tid = usize;
@@ -150,6 +150,12 @@ impl Machine {
     /// The domains, and which CPUs they have.
     pub(crate) const fn domains(&self) -> &Domains {
         &self.domains
+    }
+
+    /// The pods of a queue that may use the online CPUs of the domain `usable`.
+    pub(crate) fn cut(&mut self, scope: Scope, usable: u32) -> Cut {
+        let cpus = &self.cpus;
+        self.domains.cut(scope, usable, |cpu| cpus[cpu as usize].is_online)
     }
 
     /// CPUs with nothing to run, of those where a thread of `place` may run.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use cmwq_core::place::{self, QueueKind, SHARD_CORES};
+use cmwq_core::place::{self, Pods, QueueKind, SHARD_CORES};
 
 use crate::names::named;
 use crate::parse_error::ParseError;
@@ -39,7 +39,12 @@ impl Scope {
     /// That of queues of a kind which name none.
     #[must_use]
     pub const fn usual(kind: QueueKind) -> Self {
-        match kind.default_scope() {
+        Self::of_core(kind.default_scope())
+    }
+
+    /// What the core's scope is here.
+    pub(crate) const fn of_core(scope: place::Scope) -> Self {
+        match scope {
             place::Scope::Cpu => Self::Cpu,
             place::Scope::Smt => Self::Smt,
             place::Scope::CacheShard(_) => Self::CacheShard,
@@ -121,22 +126,17 @@ impl Shape {
         if matches!(self, Self::BigLittle) && cpu >= 4 { 250 } else { 100 }
     }
 
-    /// The pods of a scope, in the order of their CPUs.
+    /// The pods of a scope while all CPUs are online, in the order of their CPUs.
     #[must_use]
     pub fn pods(self, scope: Scope) -> Vec<Range<u32>> {
-        let leaders = place::pod_leaders(scope.in_core(), &self.all_cpus());
+        let pods = Pods::of(scope.in_core(), self.all_cpus(), |_| true);
         // CPUs are numbered through, so pods are ranges.
-        let mut first = 0;
-        let range = |pod: &[u32]| {
-            let from = first;
-            first += pod.len() as u32;
-            from..first
-        };
-        leaders.chunk_by(|one, other| one == other).map(range).collect()
+        let range = |pod: &[u32]| pod[0]..pod[0] + pod.len() as u32;
+        pods.iter().map(range).collect()
     }
 
     /// What each CPU belongs to.
-    fn all_cpus(self) -> Vec<place::Cpu> {
+    pub(crate) fn all_cpus(self) -> impl Iterator<Item = place::Cpu> {
         let cpus = self.cpus();
         let (thread, cache, node) = match self {
             Self::Regular([_, caches, cores, threads]) => {
@@ -148,13 +148,13 @@ impl Shape {
             }
             Self::BigLittle => (1, 4, 8),
         };
-        let cpu = |id| place::Cpu {
+        let cpu = move |id| place::Cpu {
             id,
             core: id - id % thread,
             llc: id - id % cache,
             node: Some(id / node),
         };
-        (0..cpus).map(cpu).collect()
+        (0..cpus).map(cpu)
     }
 }
 

@@ -100,6 +100,66 @@ fn a_pod_without_cpus_serves_no_unbound_queue() {
     assert_eq!(at_once(&[away, back].concat()), 10);
 }
 
+/// By item, the pool at which it was queued.
+fn pools(plan: &Plan, shape: &str) -> Vec<usize> {
+    let shape: Shape = shape.parse().expect("a topology");
+    let config = Config { shape, keep_events: true, ..Config::exact(1) };
+    let outcome = simulate(plan, &config);
+    assert_eq!(outcome.violation, None);
+    let mut pools = vec![usize::MAX; plan.items.len()];
+    for event in outcome.events {
+        if let What::Queued(what, site) = event.what {
+            pools[what.item] = site.pool;
+        }
+    }
+    pools
+}
+
+/// A cache of 12 cores has two shards, of 11 one: the cores are counted that are there. A CPU that
+/// has gone is in none, so its items have all CPUs, which are the same here.
+#[test]
+fn shards_are_cut_of_the_cpus_that_are_there() {
+    let shards = QueueSpec { scope: Some(Scope::CacheShard), ..queue(Flag::Unbound, 0) };
+    // Two at each of these times, for CPUs 0 and 6, and one for the CPU that leaves.
+    let cpus = [0, 6, 3];
+    let items = (0..9).map(|_| Item { ops: [Op::Burn(MS / 10)].into(), ..Item::default() });
+    let queued = (0..9).map(|item| {
+        let at = [MS, 3 * MS, 5 * MS][item / 3];
+        Call { at, op: Op::Queue { item, cpu: Some(cpus[item % 3]) } }
+    });
+    let away = [(2 * MS, Op::Offline(3)), (4 * MS, Op::Online(3))];
+    let mut calls: Vec<_> = queued.chain(away.map(|(at, op)| Call { at, op })).collect();
+    calls.sort_by_key(|call| call.at);
+    let plan = Plan { queues: vec![shards], items: items.collect(), calls, ..Plan::default() };
+    let at = pools(&plan, "1x12x1");
+    assert!(at[0] != at[1] && at[2] == at[0], "two shards: {at:?}");
+    assert!(at[3] == at[4] && at[5] == at[3] && !at[..3].contains(&at[3]), "one: {at:?}");
+    assert_eq!(at[6..], at[..3], "as before");
+}
+
+/// With 19 of 20 cores in a cache there are two shards, and neither was one of the three.
+#[test]
+fn a_shard_may_be_another_one_than_all_that_were() {
+    let shards = QueueSpec { scope: Some(Scope::CacheShard), ..queue(Flag::Unbound, 0) };
+    let cpus = [0, 10, 11, 19];
+    let queued = |at, from: usize| {
+        let call = move |(n, cpu): (usize, &u32)| Call {
+            at,
+            op: Op::Queue { item: from + n, cpu: Some(*cpu) },
+        };
+        cpus.iter().enumerate().map(call).collect::<Vec<_>>()
+    };
+    let leaves = vec![Call { at: 2 * MS, op: Op::Offline(3) }];
+    let calls = [queued(MS, 0), leaves, queued(3 * MS, 4)].concat();
+    let item = || Item { ops: [Op::Burn(MS / 10)].into(), ..Item::default() };
+    let items = (0..8).map(|_| item()).collect();
+    let plan = Plan { queues: vec![shards], items, calls, ..Plan::default() };
+    let at = pools(&plan, "1x20x1");
+    assert!(at[1] == at[2] && at[0] != at[1] && at[2] != at[3], "0-6, 7-13, 14-19: {at:?}");
+    assert!(at[4] == at[5] && at[6] == at[7] && at[5] != at[6], "0-10, 11-19: {at:?}");
+    assert!(at[4..].iter().all(|pool| !at[..4].contains(pool)), "{at:?}");
+}
+
 /// What was queued first stays where it is, until it has run.
 #[test]
 fn an_ordered_queue_that_is_led_elsewhere_stays_ordered() {

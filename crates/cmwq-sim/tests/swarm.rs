@@ -121,6 +121,16 @@ fn hotplug_storms() {
     check_seeds(0..300, &Options { hotplug: true, faults: none, ..Options::default() });
 }
 
+/// A cache of so many cores has other shards when one of them has left.
+#[test]
+fn hotplug_storms_that_cut_shards_anew() {
+    for shape in ["1x12x1", "1x20x1", "2x12x2"] {
+        let shape = Some(shape.parse().expect("a topology"));
+        let scope = Some(Scope::CacheShard);
+        check_seeds(0..50, &Options { shape, scope, hotplug: true, ..Options::default() });
+    }
+}
+
 /// Another seed each time the environment says so: `CMWQ_SEED=12345 cargo test -p cmwq-sim`.
 #[test]
 fn the_seed_of_the_environment() {

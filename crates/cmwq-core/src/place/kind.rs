@@ -167,6 +167,16 @@ impl QueueKind {
         }
     }
 
+    /// Which of its CPUs form a pod: `named` says it for this queue, `usual` for those of which
+    /// nobody says it. All, if one pool [serves them](Self::leads_to_one).
+    #[must_use]
+    pub fn scope(self, named: Option<Scope>, usual: Scope, granted: u32, cpus: u32) -> Scope {
+        if self.leads_to_one(named.is_some(), granted, cpus) {
+            return Scope::System;
+        }
+        named.unwrap_or(usual)
+    }
+
     /// Which CPU's pool has an item that is queued for a CPU (`names_cpu`), or by a caller on it.
     ///
     /// KERNEL: a per-CPU pool whose CPU has gone serves on — same, for callers that name the CPU. A
@@ -212,14 +222,14 @@ impl QueueKind {
         matches!(self, Self::Ordered)
     }
 
-    /// Which pool serves its items of a CPU. `nr_in_pod`: the CPUs of that one's pod that are there
-    /// and that the queue may use; `is_strict`: its attributes say that workers stay in their pod.
-    /// Those of an ordered queue's only pod have all CPUs.
+    /// Which pool serves its items of a CPU. `has_pod`: that one has a
+    /// [pod](super::Pods::pod) with CPUs that the queue may use; `is_strict`: its attributes say
+    /// that workers stay in their pod. Those of an ordered queue's only pod have all CPUs.
     ///
     /// KERNEL: `wq_calc_pod_cpumask` — same: a pod that has none has all of the queue's.
     #[must_use]
-    pub const fn slot(self, nr_in_pod: u32, is_strict: bool) -> Slot {
-        let pod = if nr_in_pod > 0 { SlotCpus::Pod } else { SlotCpus::All };
+    pub const fn slot(self, has_pod: bool, is_strict: bool) -> Slot {
+        let pod = if has_pod { SlotCpus::Pod } else { SlotCpus::All };
         let is_strict = is_strict && !matches!(self, Self::Ordered);
         Slot { pod, cpus: if is_strict { pod } else { SlotCpus::All }, is_strict }
     }

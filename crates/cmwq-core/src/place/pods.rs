@@ -3,6 +3,7 @@
 //!
 //! KERNEL: "Affinity Scopes" in `Documentation/core-api/workqueue.rst`.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// How far apart the CPUs of a pod may be.
@@ -39,9 +40,76 @@ pub struct Cpu {
     pub node: Option<u32>,
 }
 
+/// The pods of an unbound or ordered queue, as the CPUs are: cut anew when one leaves or comes, or
+/// when the queue may use others.
+///
+/// KERNEL: `init_pod_type`, `wq_calc_pod_cpumask` — differs: there pods are made once, of all
+/// CPUs that there can be, and one that has gone is still in its pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pods {
+    /// Of each pod, the CPUs that the queue may use, in ascending order.
+    usable: Vec<Vec<u32>>,
+    /// The CPUs that are here, in ascending order, and which pod each is in.
+    of_cpu: Vec<(u32, usize)>,
+}
+
+impl Pods {
+    /// `here`: what is known of the CPUs that the process has, in ascending order; `is_usable`: the
+    /// queue may use this one.
+    #[must_use]
+    pub fn of(
+        scope: Scope,
+        here: impl Iterator<Item = Cpu>,
+        is_usable: impl Fn(u32) -> bool,
+    ) -> Self {
+        let here = narrowed(here.collect());
+        let mut known = BTreeMap::new();
+        let mut new = Self { usable: Vec::new(), of_cpu: Vec::with_capacity(here.len()) };
+        for (cpu, leader) in here.iter().zip(leaders(scope, &here)) {
+            let pod = *known.entry(leader).or_insert(new.usable.len());
+            if pod == new.usable.len() {
+                new.usable.push(Vec::new());
+            }
+            if is_usable(cpu.id) {
+                new.usable[pod].push(cpu.id);
+            }
+            new.of_cpu.push((cpu.id, pod));
+        }
+        new
+    }
+
+    /// The CPUs of the pod of `cpu` that the queue may use, in ascending order. `None`: there are
+    /// none, or `cpu` has gone; then its items have [all](super::SlotCpus::All) that the queue may
+    /// use.
+    #[must_use]
+    pub fn pod(&self, cpu: u32) -> Option<&[u32]> {
+        let at = self.of_cpu.binary_search_by_key(&cpu, |(cpu, _)| *cpu).ok()?;
+        let pod = self.usable[self.of_cpu[at].1].as_slice();
+        (!pod.is_empty()).then_some(pod)
+    }
+
+    /// The same of each pod that has such CPUs, in the order of the lowest CPU that is here.
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.usable.iter().map(Vec::as_slice).filter(|pod| !pod.is_empty())
+    }
+}
+
+/// As if there were no other CPUs: the lowest that is left of a core or cache leads it.
+fn narrowed(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
+    let lowest = |leader: fn(&Cpu) -> u32| {
+        let mut lowest = BTreeMap::new();
+        cpus.iter().for_each(|cpu| _ = lowest.entry(leader(cpu)).or_insert(cpu.id));
+        lowest
+    };
+    let (cores, caches) = (lowest(|cpu| cpu.core), lowest(|cpu| cpu.llc));
+    for cpu in &mut cpus {
+        (cpu.core, cpu.llc) = (cores[&cpu.core], caches[&cpu.llc]);
+    }
+    cpus
+}
+
 /// For each of `cpus`, which are in ascending order, the lowest CPU of its pod.
-#[must_use]
-pub fn pod_leaders(scope: Scope, cpus: &[Cpu]) -> Vec<u32> {
+fn leaders(scope: Scope, cpus: &[Cpu]) -> Vec<u32> {
     match scope {
         Scope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
         Scope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),

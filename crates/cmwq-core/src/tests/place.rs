@@ -5,9 +5,8 @@ use std::vec::Vec;
 use crate::limit::Limits;
 use crate::place::usable::{self, Usable};
 use crate::place::{
-    Belonging, Cpu, Cpus, OwnCpus, PoolAttrs, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan,
-    SHARD_CORES, Scope, SlotCpus, StandIn, concurrency, cpu_of_node, granted, pod_leaders,
-    stand_in,
+    Belonging, Cpu, Cpus, OwnCpus, Pods, PoolAttrs, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan,
+    SHARD_CORES, Scope, SlotCpus, StandIn, concurrency, cpu_of_node, granted, stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -104,13 +103,16 @@ fn machine([nodes, caches, cores, threads]: [u32; 4]) -> Vec<Cpu> {
     (0..nodes * of_node).map(cpu).collect()
 }
 
-/// The sizes of the pods, in the order of their lowest CPUs.
+/// The CPUs of the pods, in the order of their lowest ones.
+fn pods(scope: Scope, cpus: &[Cpu]) -> Vec<Vec<u32>> {
+    let pods = Pods::of(scope, cpus.iter().copied(), |_| true);
+    assert!(cpus.iter().all(|cpu| pods.pod(cpu.id).is_some_and(|pod| pod.contains(&cpu.id))));
+    pods.iter().map(<[u32]>::to_vec).collect()
+}
+
+/// Their sizes.
 fn sizes(scope: Scope, cpus: &[Cpu]) -> Vec<usize> {
-    let mut leaders = pod_leaders(scope, cpus);
-    assert_eq!(leaders.len(), cpus.len());
-    assert!(leaders.iter().zip(cpus).all(|(leader, cpu)| *leader <= cpu.id));
-    leaders.sort_unstable();
-    leaders.chunk_by(|one, other| one == other).map(<[u32]>::len).collect()
+    pods(scope, cpus).iter().map(Vec::len).collect()
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn pods_are_as_wide_as_their_scope() {
     assert_eq!(sizes(Scope::Cache, &cpus), [6; 4]);
     assert_eq!(sizes(Scope::Numa, &cpus), [12; 2]);
     assert_eq!(sizes(Scope::System, &cpus), [24]);
-    assert_eq!(pod_leaders(Scope::System, &[]), []);
+    assert!(pods(Scope::System, &[]).is_empty());
 }
 
 #[test]
@@ -147,9 +149,51 @@ fn siblings_and_caches_may_be_numbered_across_each_other() {
         cpu(5, 5, 5, None),
         cpu(6, 6, 6, None),
     ];
-    assert_eq!(pod_leaders(Scope::Smt, &cpus), [0, 1, 0, 1, 5, 6]);
-    assert_eq!(pod_leaders(Scope::CacheShard(1), &cpus), [0, 1, 0, 1, 5, 6]);
-    assert_eq!(pod_leaders(Scope::Numa, &cpus), [0, 0, 0, 0, 5, 5]);
+    let cores = [&[0, 2][..], &[1, 3], &[5], &[6]];
+    assert_eq!(pods(Scope::Smt, &cpus), cores);
+    assert_eq!(pods(Scope::CacheShard(1), &cpus), cores);
+    assert_eq!(pods(Scope::Numa, &cpus), [&[0, 1, 2, 3][..], &[5, 6]]);
+}
+
+/// Of the CPUs of a machine, the pods if these have gone.
+fn without(gone: &[u32], scope: Scope, cpus: &[Cpu]) -> Vec<Vec<u32>> {
+    let here: Vec<_> = cpus.iter().copied().filter(|cpu| !gone.contains(&cpu.id)).collect();
+    pods(scope, &here)
+}
+
+#[test]
+fn pods_are_cut_of_the_cpus_that_are_here() {
+    let shard = Scope::CacheShard(SHARD_CORES);
+    let nr = |gone: &[u32]| without(gone, shard, &machine([1, 1, 12, 1])).len();
+    assert_eq!((nr(&[]), nr(&[3]), nr(&[3, 7])), (2, 1, 1));
+    // Cores are counted, and one without its first CPU is one.
+    assert_eq!(without(&[0, 3], shard, &machine([1, 1, 12, 2])).len(), 2);
+    let cores = without(&[0, 3], Scope::Smt, &machine([1, 1, 2, 2]));
+    assert_eq!(cores, [[1], [2]]);
+    let caches = without(&[0, 1], Scope::Cache, &machine([1, 2, 3, 1]));
+    assert_eq!(caches, [&[2][..], &[3, 4, 5]]);
+}
+
+#[test]
+fn a_cpu_that_has_gone_is_in_no_pod_nor_is_one_whose_pod_the_queue_may_not_use() {
+    let here = machine([1, 2, 4, 1]).into_iter().filter(|cpu| cpu.id != 1);
+    let pods = Pods::of(Scope::Cache, here, |cpu| cpu < 3);
+    assert_eq!([0, 1, 2, 3, 4].map(|cpu| pods.pod(cpu)), {
+        let first = Some(&[0, 2][..]);
+        [first, None, first, first, None]
+    });
+    assert_eq!(pods.iter().count(), 1);
+}
+
+#[test]
+fn one_pod_has_all_cpus_of_a_queue_that_leads_to_one_pool() {
+    let (shard, numa) = (Scope::CacheShard(SHARD_CORES), Scope::Numa);
+    let scope = |kind: QueueKind, named, granted| kind.scope(named, shard, granted, 8);
+    assert_eq!(scope(QueueKind::Unbound, None, 8), shard);
+    assert_eq!(scope(QueueKind::Unbound, Some(numa), 8), numa);
+    assert_eq!(scope(QueueKind::Unbound, None, 2), Scope::System, "a quota");
+    assert_eq!(scope(QueueKind::Unbound, Some(numa), 2), numa);
+    assert_eq!(scope(QueueKind::Ordered, Some(numa), 8), Scope::System);
 }
 
 #[test]
@@ -219,16 +263,16 @@ fn workers_of_unbound_pools_may_leave_their_pod_unless_that_is_forbidden() {
 #[test]
 fn a_pod_without_cpus_has_those_of_its_queue() {
     use SlotCpus::{All, Pod};
-    let slot = |kind: QueueKind, nr_in_pod, is_strict| {
-        let slot = kind.slot(nr_in_pod, is_strict);
+    let slot = |kind: QueueKind, has_pod, is_strict| {
+        let slot = kind.slot(has_pod, is_strict);
         (slot.pod, slot.cpus, slot.is_strict)
     };
     let unbound = QueueKind::Unbound;
-    assert_eq!(slot(unbound, 1, false), (Pod, All, false));
-    assert_eq!(slot(unbound, 1, true), (Pod, Pod, true));
-    assert_eq!(slot(unbound, 0, false), (All, All, false));
-    assert_eq!(slot(unbound, 0, true), (All, All, true));
-    assert_eq!(slot(QueueKind::Ordered, 1, true), (Pod, All, false), "its pod has all of them");
+    assert_eq!(slot(unbound, true, false), (Pod, All, false));
+    assert_eq!(slot(unbound, true, true), (Pod, Pod, true));
+    assert_eq!(slot(unbound, false, false), (All, All, false));
+    assert_eq!(slot(unbound, false, true), (All, All, true));
+    assert_eq!(slot(QueueKind::Ordered, true, true), (Pod, All, false), "its pod has all of them");
 }
 
 #[test]

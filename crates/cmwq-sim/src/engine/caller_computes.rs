@@ -13,7 +13,7 @@ use super::{Due, Engine};
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
-use crate::places::{Queue, pool_of};
+use crate::places::Queue;
 use crate::plan::{Attrs, ItemId, QueueId};
 
 impl Engine<'_> {
@@ -26,7 +26,8 @@ impl Engine<'_> {
         let Queue { kind, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
         let queuer = Queuer { is_worker: false };
         let usual = self.stand_in(queue, here, false);
-        let has_others = pool_of(kind, usual, scope, &self.machine).has_others(&self.machine);
+        let usual_pool = self.queues[queue].pool_kind(usual, &self.machine);
+        let has_others = usual_pool.has_others(&self.machine);
         // No CPU's sentinel tells of a pod that has several.
         let domains = self.machine.domains();
         let is_told = domains.cpus(domains.pod(scope, usual)).len() == 1;
@@ -64,9 +65,10 @@ impl Engine<'_> {
     /// Another CPU for an item whose caller computes on `here`; marks the pod of `here`. `None`:
     /// there is none.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
-        let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
-        let pod = self.machine.domains().pod(scope, here);
-        let home = self.pool(pool_of(kind, here, scope, &self.machine), is_high);
+        let it = &self.queues[queue];
+        let is_high = it.is_high;
+        let pod = self.machine.domains().pod(it.attrs.scope, here);
+        let home = self.pool(it.pool_kind(here, &self.machine), is_high);
         self.pools.set_caller_computes(home, true);
         self.arm_sentinels(here);
         self.turn = self.turn.wrapping_add(1);
@@ -85,8 +87,8 @@ impl Engine<'_> {
     /// The caller that computed on `cpu` has moved: removes the mark of its pod. Another caller
     /// that computes there marks the pod again with its next item.
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
-        let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
-        if let Some(pool) = self.pools.find(pool_of(kind, cpu, scope, &self.machine), is_high)
+        let it = &self.queues[queue];
+        if let Some(pool) = self.pools.find(it.pool_kind(cpu, &self.machine), it.is_high)
             && self.pools.list[pool].caller_computes
         {
             self.pools.set_caller_computes(pool, false);

@@ -3,10 +3,9 @@
 //! The machine moves the threads (`machine::hotplug`). Here the pools learn of it: one whose CPU
 //! has left is disassociated, so its workers, wherever they run now, start everything at once; a
 //! managed pod has as many CPUs as are online, and if that is none, one of its workers runs
-//! elsewhere. An unbound queue's items of a pod without CPUs are led to the pool of all its CPUs.
-//! And `max_active` is split anew over the nodes, by the CPUs they have left.
+//! elsewhere. The pods of unbound queues are cut anew, of the CPUs that are online, and the queues
+//! led to these. And `max_active` is split anew over the nodes, by the CPUs they have left.
 
-use super::lives::Slots;
 use super::{Due, Engine};
 use crate::Nanos;
 use crate::agenda::Rank;
@@ -77,10 +76,9 @@ impl Engine<'_> {
         if is_last(WHOLE) || is_last(domains.managed()) || !self.machine.is_online(cpu) {
             return false;
         }
-        let slots = self.slots_that_follow(cpu);
         self.machine.take_down(cpu, self.now);
         self.note(What::CpuLeft(cpu));
-        self.cpus_changed(cpu, slots, self.config.sabotage == Some(Sabotage::IgnoreLeave));
+        self.cpus_changed(cpu, self.config.sabotage == Some(Sabotage::IgnoreLeave));
         true
     }
 
@@ -89,15 +87,13 @@ impl Engine<'_> {
             return;
         }
         let strands = self.config.sabotage == Some(Sabotage::Strand);
-        let slots = self.slots_that_follow(cpu);
         self.machine.bring_up(cpu, self.now, !strands);
         self.note(What::CpuReturned(cpu));
-        self.cpus_changed(cpu, slots, self.config.sabotage == Some(Sabotage::IgnoreReturn));
+        self.cpus_changed(cpu, self.config.sabotage == Some(Sabotage::IgnoreReturn));
     }
 
-    /// Tells pools, queues (of which these `slots` led there before) and limits. `silently`: a
-    /// sabotaged driver does not tell the pools.
-    fn cpus_changed(&mut self, cpu: u32, slots: Slots, silently: bool) {
+    /// Tells pools, queues and limits. `silently`: a sabotaged driver does not tell the pools.
+    fn cpus_changed(&mut self, cpu: u32, silently: bool) {
         let nr_writes = self.pools.boards.each_ref().map(|board| board.cost().1);
         if !silently {
             self.open_pods_of(cpu);
@@ -116,9 +112,7 @@ impl Engine<'_> {
         for (board, nr_writes) in self.pools.boards.iter().zip(nr_writes) {
             board.set_writes(nr_writes);
         }
-        for (queue, slots) in slots {
-            self.relink(queue, slots);
-        }
+        (0..self.queues.len()).for_each(|queue| self.follow_pods(queue));
         if self.machine.domains().nr_nodes() > 1 {
             (0..self.queues.len()).for_each(|queue| self.follow_cpus(queue));
         }

@@ -17,8 +17,8 @@ use crate::event::{PoolNo, What};
 use crate::places::{Kind, Life, PoolKind};
 use crate::plan::{Attrs, ItemId, Op, QueueId};
 
-/// By queue, CPUs from which something came to it, and where each led.
-pub(super) type Slots = Vec<(QueueId, Vec<(u32, PwqRef)>)>;
+/// CPUs from which something came to a queue, and where each leads.
+type Slots = Vec<(u32, PwqRef)>;
 
 impl Engine<'_> {
     // ---- owners
@@ -76,22 +76,32 @@ impl Engine<'_> {
         }
         let slots = self.slots(queue);
         self.queues[queue].attrs = attrs;
+        self.lay_out(queue);
         self.note(What::AttrsSet(queue, attrs));
         self.relink(queue, slots);
         self.follow_cpus(queue);
     }
 
-    /// The slots of queues that may lead elsewhere once `cpu` has left or come back. To be
-    /// [led](Self::relink) there.
-    pub(super) fn slots_that_follow(&self, cpu: u32) -> Slots {
-        let queues = self.queues.iter().enumerate();
-        let follow = queues.filter(|(_, it)| it.follows(cpu, &self.machine));
-        let slots = follow.map(|(queue, _)| (queue, self.slots(queue)));
-        slots.filter(|(_, slots)| !slots.is_empty()).collect()
+    /// The queue's attributes are others, or it is new.
+    pub(super) fn lay_out(&mut self, queue: QueueId) {
+        self.queues[queue].layout = self.queues[queue].laid_out(&mut self.machine);
+    }
+
+    /// A CPU has left or come back, so the queue's pods may be others.
+    pub(super) fn follow_pods(&mut self, queue: QueueId) {
+        let layout = self.queues[queue].laid_out(&mut self.machine);
+        if layout == self.queues[queue].layout {
+            return;
+        }
+        let slots = self.slots(queue);
+        self.queues[queue].layout = layout;
+        if !slots.is_empty() {
+            self.relink(queue, slots);
+        }
     }
 
     /// Leads slots, which have led there so far, to the pools that serve them now.
-    pub(super) fn relink(&mut self, queue: QueueId, slots: Vec<(u32, PwqRef)>) {
+    fn relink(&mut self, queue: QueueId, slots: Slots) {
         let (mut is_led, mut moves) = (HashSet::new(), false);
         for (cpu, now) in slots {
             let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
@@ -113,8 +123,7 @@ impl Engine<'_> {
         self.unplug_oldest(queue);
     }
 
-    /// The CPUs from which something came to the queue, and where each leads.
-    fn slots(&self, queue: QueueId) -> Vec<(u32, PwqRef)> {
+    fn slots(&self, queue: QueueId) -> Slots {
         let it = &self.queues[queue];
         let leads = |cpu| {
             let pool = self.pools.find(it.pool_kind(cpu, &self.machine), it.is_high)?;
@@ -284,6 +293,7 @@ impl Engine<'_> {
             return;
         }
         self.queues[queue].renew(&self.plan.queues[queue], self.config);
+        self.lay_out(queue);
         self.note(What::QueueMade(queue));
         let max_active = self.queues[queue].limits.max_active();
         self.note(What::MaxActiveSet(queue, max_active));

@@ -1,10 +1,14 @@
-//! Sets of CPUs on which threads may run: the pods of all affinity scopes.
+//! Sets of CPUs on which threads may run: the pods of all affinity scopes, as they are while all
+//! CPUs are online, and those that unbound queues have meanwhile (see [`Domains::cut`]).
 //!
 //! A machine of 4,096 CPUs has thousands of them, of which a run uses a few. Only those are kept
 //! account of: see [`Domains::track`].
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
+
+use cmwq_core::place::Pods;
 
 use super::WHOLE;
 use super::by_load::ByLoad;
@@ -31,10 +35,20 @@ struct Domain {
     account: Option<Account>,
 }
 
+/// By CPU, its pod, as a domain. `None`: it has none.
+pub(crate) type Cut = Arc<[Option<u32>]>;
+
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Domains {
+    shape: Shape,
+    /// First those that are there from the start.
     list: Vec<Domain>,
+    nr_first: u32,
+    /// By their first CPU, and the one behind their last.
+    known: HashMap<(u32, u32), u32>,
+    /// The pods of a scope, of the online CPUs of a domain, since a CPU left or came.
+    cuts: HashMap<(Scope, u32), Cut>,
     /// By scope and CPU.
     pods: [Vec<u32>; Scope::ALL.len()],
     /// By node, its domain.
@@ -52,35 +66,81 @@ impl Domains {
         let cpus = shape.cpus();
         let nodes = shape.pods(Scope::Numa);
         let mut new = Self {
+            shape,
             list: Vec::new(),
+            nr_first: 0,
+            known: HashMap::new(),
+            cuts: HashMap::new(),
             pods: Default::default(),
             nodes: Vec::new(),
             managed: WHOLE,
             of_cpu: vec![Vec::new(); cpus as usize],
         };
-        new.add(0..cpus, &nodes);
-        let mut known = HashMap::from([((0, cpus), WHOLE)]);
+        let add = |new: &mut Self, cpus: Range<u32>| {
+            let node = nodes.iter().position(|node| within(&cpus, node));
+            new.add(cpus.clone(), node, cpus.end - cpus.start)
+        };
+        add(&mut new, 0..cpus);
         let others = Scope::ALL.into_iter().map(|(scope, _)| scope);
         for scope in std::iter::once(Scope::Cache).chain(others.filter(|s| *s != Scope::Cache)) {
             let pods = shape.pods(scope);
             for pod in pods {
-                let range = (pod.start, pod.end);
-                let domain = *known.entry(range).or_insert_with(|| new.add(pod.clone(), &nodes));
+                let known = new.known.get(&(pod.start, pod.end)).copied();
+                let domain = known.unwrap_or_else(|| add(&mut new, pod.clone()));
                 new.pods[scope as usize].extend(pod.map(|_| domain));
             }
         }
         let rest = (if isolated.saturating_add(2) > cpus { 0 } else { isolated }, cpus);
-        new.managed = *known.entry(rest).or_insert_with(|| new.add(rest.0..rest.1, &nodes));
+        let known = new.known.get(&rest).copied();
+        new.managed = known.unwrap_or_else(|| add(&mut new, rest.0..rest.1));
         new.nodes = nodes.iter().map(|node| new.pod(Scope::Numa, node.start)).collect();
+        new.nr_first = new.list.len() as u32;
         new
     }
 
-    fn add(&mut self, cpus: Range<u32>, nodes: &[Range<u32>]) -> u32 {
-        let node = nodes.iter().position(|node| within(&cpus, node));
-        let nr_online = cpus.end - cpus.start;
-        let node = node.map(|node| node as u32);
+    fn add(&mut self, cpus: Range<u32>, node: Option<usize>, nr_online: u32) -> u32 {
+        let (node, domain) = (node.map(|node| node as u32), self.list.len() as u32);
+        self.known.insert((cpus.start, cpus.end), domain);
         self.list.push(Domain { cpus, node, nr_online, account: None });
-        self.list.len() as u32 - 1
+        domain
+    }
+
+    /// The pods of a queue that may use the online CPUs of `usable`.
+    pub(super) fn cut(
+        &mut self,
+        scope: Scope,
+        usable: u32,
+        is_online: impl Fn(u32) -> bool,
+    ) -> Cut {
+        if let Some(cut) = self.cuts.get(&(scope, usable)) {
+            return Arc::clone(cut);
+        }
+        let here = self.shape.all_cpus().filter(|cpu| is_online(cpu.id));
+        let pods = Pods::of(scope.in_core(), here, |cpu| self.has(usable, cpu));
+        let cpus = 0..self.shape.cpus();
+        let of = |cpu| Some(self.of_online(scope, usable, pods.pod(cpu)?));
+        let cut: Cut = cpus.map(of).collect();
+        self.cuts.insert((scope, usable), Arc::clone(&cut));
+        cut
+    }
+
+    /// The domain whose online CPUs are these, of those in `usable`: all of these, the pod that
+    /// they are in while all CPUs are online, or another one. So a pod of which a CPU has left, and
+    /// which is cut as before, is still the same domain.
+    fn of_online(&mut self, scope: Scope, usable: u32, cpus: &[u32]) -> u32 {
+        let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        let are_these = |&domain: &u32| {
+            let has_both = self.has(domain, first) && self.has(domain, last);
+            has_both && self.nr_online(domain) as usize == cpus.len()
+        };
+        let usual = self.common(self.pod(scope, first), usable);
+        let known = [Some(usable), usual].into_iter().flatten().find(are_these);
+        if let Some(known) = known.or_else(|| self.known.get(&(first, last + 1)).copied()) {
+            return known;
+        }
+        let mut nodes = self.nodes.iter();
+        let node = nodes.position(|&node| self.has(node, first) && self.has(node, last));
+        self.add(first..last + 1, node, cpus.len() as u32)
     }
 
     /// The CPUs that managed queues use unasked. One of them is always online.
@@ -102,18 +162,18 @@ impl Domains {
         &self.list[domain as usize]
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> u32 {
-        self.list.len() as u32
+    /// How many there are from the start. Managed pods are among these.
+    pub(crate) const fn len(&self) -> u32 {
+        self.nr_first
     }
 
-    /// The pod of `cpu`, as a domain.
+    /// The pod of `cpu` while all CPUs are online, as a domain.
     pub(crate) fn pod(&self, scope: Scope, cpu: u32) -> u32 {
         self.pods[scope as usize][cpu as usize]
     }
 
-    /// The CPUs that both have, if there are any. Of two pods the one is part of the other, or they
-    /// have none in common.
+    /// The CPUs that both have, if there are any. Of two pods of a machine all of whose CPUs are
+    /// online the one is part of the other, or they have none in common.
     pub(crate) fn common(&self, one: u32, other: u32) -> Option<u32> {
         let (mine, others) = (self.cpus(one), self.cpus(other));
         if within(&mine, &others) {
@@ -245,9 +305,11 @@ impl Domains {
     pub(super) fn set_online(&mut self, cpu: u32, load: u32, is_online: bool) {
         let mut mine: Vec<_> = self.pods.iter().map(|pods| pods[cpu as usize]).collect();
         mine.push(WHOLE);
-        mine.extend(Some(self.managed).filter(|&managed| self.has(managed, cpu)));
+        let cut = self.nr_first..self.list.len() as u32;
+        mine.extend(cut.chain([self.managed]).filter(|&domain| self.has(domain, cpu)));
         mine.sort_unstable();
         mine.dedup();
+        self.cuts.clear();
         for domain in mine {
             let domain = &mut self.list[domain as usize];
             if is_online {

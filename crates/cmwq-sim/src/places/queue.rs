@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
-use cmwq_core::place::{PoolAttrs, SlotCpus};
+use cmwq_core::place::{self, PoolAttrs, SlotCpus};
 use cmwq_core::{
     FlushState, Limits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId, PwqRef, PwqStats,
-    Pwqs, Sharing, WqKey, place,
+    Pwqs, Sharing, WqKey,
 };
 
 use super::PoolKind;
@@ -19,7 +19,7 @@ use crate::bitset::BitSet;
 use crate::by_pool::ByPool;
 use crate::config::{Config, Sabotage};
 use crate::event::{GroupNo, PoolNo};
-use crate::machine::{Machine, WHOLE};
+use crate::machine::{Cut, Machine, WHOLE};
 use crate::plan::Attrs;
 use crate::scenario::{Flag, QueueSpec};
 use crate::topology::Scope;
@@ -45,19 +45,6 @@ pub(crate) fn managed_pod(cpu: u32, scope: Scope, machine: &Machine) -> u32 {
     match domains.pod(scope, cpu) {
         WHOLE => domains.managed(),
         pod => pod,
-    }
-}
-
-/// The pool that serves callers on `cpu`. There are no quotas.
-pub(crate) fn pool_of(kind: Kind, cpu: u32, scope: Scope, machine: &Machine) -> PoolKind {
-    match kind.pool() {
-        place::PoolKind::Percpu => PoolKind::Cpu(cpu),
-        place::PoolKind::Bh => PoolKind::Bh(cpu),
-        place::PoolKind::Managed => PoolKind::Managed(managed_pod(cpu, scope, machine)),
-        place::PoolKind::Unbound if kind.leads_to_one(true, u32::MAX, 0) => {
-            PoolKind::Unbound(WHOLE)
-        }
-        place::PoolKind::Unbound => PoolKind::Unbound(machine.domains().pod(scope, cpu)),
     }
 }
 
@@ -105,6 +92,14 @@ pub(crate) struct SharedLimit {
     pub(crate) slots: Arc<NodeLimit>,
 }
 
+/// The CPUs of an unbound or ordered queue. Of others it says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// All that it may use, as a domain.
+    all: u32,
+    pods: Cut,
+}
+
 /// Whether a queue is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
@@ -122,6 +117,8 @@ pub(crate) struct Queue {
     pub(crate) attrs: Attrs,
     /// The scope of queues that name none.
     usual_scope: Scope,
+    /// As the CPUs and `attrs` are.
+    pub(crate) layout: Layout,
     pub(crate) key: WqKey,
     pub(crate) kind: Kind,
     pub(crate) is_high: bool,
@@ -171,6 +168,7 @@ impl Queue {
             life: Life::Open,
             attrs: Attrs::usual(spec.scope.unwrap_or(usual_scope)),
             usual_scope,
+            layout: Layout::default(),
             key: WqKey(number as u32),
             kind,
             is_high: spec.flags.has(Flag::Highpri),
@@ -242,11 +240,15 @@ impl Queue {
     /// The kind of pool that serves callers on `cpu`.
     pub(crate) fn pool_kind(&self, cpu: u32, machine: &Machine) -> PoolKind {
         let Attrs { nice, scope, is_strict, .. } = self.attrs;
-        let kind = pool_of(self.kind, cpu, scope, machine);
-        let PoolKind::Unbound(pod) = kind else { return kind };
-        let (domains, all) = (machine.domains(), self.usable(machine));
-        let own = domains.common(pod, all);
-        let slot = self.kind.slot(own.map_or(0, |own| domains.nr_online(own)), is_strict);
+        match self.kind.pool() {
+            place::PoolKind::Percpu => return PoolKind::Cpu(cpu),
+            place::PoolKind::Bh => return PoolKind::Bh(cpu),
+            place::PoolKind::Managed => return PoolKind::Managed(managed_pod(cpu, scope, machine)),
+            place::PoolKind::Unbound => {}
+        }
+        let (domains, all) = (machine.domains(), self.layout.all);
+        let own = self.layout.pods[cpu as usize];
+        let slot = self.kind.slot(own.is_some(), is_strict);
         let which = |cpus| match cpus {
             SlotCpus::Pod => own.unwrap_or(all),
             SlotCpus::All => all,
@@ -296,7 +298,7 @@ impl Queue {
 
     /// What the pools of `node` may run together.
     pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
-        let cpus = machine.domains().nr_online_by_node(self.usable(machine));
+        let cpus = machine.domains().nr_online_by_node(self.layout.all);
         self.limits.share(self.is_frozen, node, cpus)
     }
 
@@ -305,13 +307,15 @@ impl Queue {
         self.attrs.cpus.map_or(WHOLE, |(scope, cpu)| machine.domains().pod(scope, cpu))
     }
 
-    /// Whether it may lead elsewhere once `cpu` has left or come back: at most one of its pod's
-    /// CPUs is online, or of those that its attributes name.
-    pub(crate) fn follows(&self, cpu: u32, machine: &Machine) -> bool {
-        let (domains, asked) = (machine.domains(), self.asked(machine));
-        let pod = domains.common(domains.pod(self.attrs.scope, cpu), asked);
-        let few = |of| domains.nr_online(of) <= 1;
-        self.kind.is_replaceable() && (few(asked) || pod.is_some_and(few))
+    /// Which CPUs it may use now, and which pods these form. There are no quotas.
+    pub(crate) fn laid_out(&self, machine: &mut Machine) -> Layout {
+        if !self.kind.is_replaceable() {
+            return Layout::default();
+        }
+        let scope = self.attrs.scope.in_core();
+        let scope = Scope::of_core(self.kind.scope(Some(scope), scope, u32::MAX, 0));
+        let all = self.usable(machine);
+        Layout { all, pods: machine.cut(scope, all) }
     }
 
     /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of
@@ -322,7 +326,7 @@ impl Queue {
             return WHOLE;
         }
         let known = |is_requested| usable::Cpu { is_requested, is_isolated: false };
-        // One for all that are asked for, and one for all others: this is asked for each item.
+        // One for all that are asked for, and one for all others.
         let [of_asked, of_all] = [asked, WHOLE].map(|of| domains.nr_online(of));
         let online = [(true, of_asked), (false, of_all - of_asked)];
         let online = online.into_iter().filter(|(_, nr)| *nr > 0);

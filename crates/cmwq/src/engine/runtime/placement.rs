@@ -15,7 +15,7 @@
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
 use cmwq_core::place::usable::Usable;
-use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs, SlotCpus};
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, Pods, PoolAttrs, SlotCpus};
 
 use super::helping::may_help;
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -29,7 +29,7 @@ use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense;
 use crate::os::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
-use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
+use crate::os::topo::{self, AffinityScope, CpuSet};
 use crate::record::Places;
 
 mod known;
@@ -94,8 +94,8 @@ pub(crate) struct Layout {
     attrs: Attrs,
     /// All CPUs that the queue may use.
     effective: CpuSet,
-    /// Which CPUs share workers, and which of these may run them: at least one.
-    pods: Vec<(CpuSet, CpuSet)>,
+    /// Which of them share workers.
+    pods: Pods,
 }
 
 /// The CPUs that the process has when it first uses the library; and the same once more if somebody
@@ -270,24 +270,18 @@ impl CpusInUse {
 
     fn usual_pods(&self, machine: &Machine, shard_size: u32) -> Vec<CpuSet> {
         let layout = self.layout(machine, shard_size, Kind::Unbound, &Attrs::new());
-        layout.pods.into_iter().map(|(_, usable)| usable).collect()
+        layout.pods.iter().map(set_of).collect()
     }
 
     /// The pools of an unbound or ordered queue.
     fn layout(&self, machine: &Machine, shard_size: u32, kind: Kind, attrs: &Attrs) -> Layout {
         let effective = usable(&self.unbound, attrs.cpumask.as_ref(), &CpuSet::new());
         let (granted, nr_cpus) = (machine.granted_of(&self.allowed), self.allowed.count() as u32);
-        let names_scope = attrs.affinity_scope.is_some();
-        let scope = attrs.affinity_scope.unwrap_or(self.scope);
-        let pods = if kind.leads_to_one(names_scope, granted, nr_cpus) {
-            vec![(effective.clone(), effective.clone())]
-        } else {
-            let topology = self.known.topology.within(&self.allowed);
-            let pods = topo::pods(scope, &topology, shard_size);
-            let usable = |pod: Pod| (pod.cpus.and(&effective), pod.cpus);
-            let pods = pods.into_iter().map(usable).filter(|(usable, _)| !usable.is_empty());
-            pods.map(|(usable, pod)| (pod, usable)).collect()
-        };
+        let in_core = |scope: AffinityScope| scope.in_core(shard_size);
+        let (named, usual) = (attrs.affinity_scope.map(in_core), in_core(self.scope));
+        let scope = kind.scope(named, usual, granted, nr_cpus);
+        let here = self.known.topology.in_core().filter(|cpu| self.allowed.contains(cpu.id));
+        let pods = Pods::of(scope, here, |cpu| effective.contains(cpu));
         Layout { kind, attrs: attrs.clone(), effective, pods }
     }
 
@@ -322,6 +316,10 @@ impl CpusInUse {
     pub(crate) fn node_of(&self, cpus: &CpuSet) -> Option<u32> {
         self.known.topology.node_of(cpus)
     }
+}
+
+fn set_of(cpus: &[u32]) -> CpuSet {
+    cpus.iter().copied().collect()
 }
 
 /// KERNEL: `unbound_cpus` that leave no CPU are ignored with a warning — same.
@@ -542,8 +540,8 @@ impl Runtime {
     /// `(node, CPUs)` of each pod of a queue: what its limit is split by.
     pub(crate) fn spread(&self, layout: &Layout) -> Vec<(Option<u32>, u32)> {
         let now = self.placement.now();
-        let node = |pod| now.node_of(pod);
-        layout.pods.iter().map(|(_, usable)| (node(usable), usable.count() as u32)).collect()
+        let node = |pod: &CpuSet| now.node_of(pod);
+        layout.pods.iter().map(|pod| (node(&set_of(pod)), pod.len() as u32)).collect()
     }
 
     /// As [`spread`](Self::spread), of a managed queue.
@@ -557,11 +555,11 @@ impl Runtime {
 impl Layout {
     /// The key of the pool for items of the CPU with number `cpu`.
     pub(crate) fn key(&self, cpu: u32) -> PoolKey {
-        let pod = self.pods.iter().find(|(pod, _)| pod.contains(cpu)).map(|(_, usable)| usable);
-        let slot = self.kind.slot(pod.map_or(0, CpuSet::count) as u32, self.attrs.affinity_strict);
-        let which = |cpus| match cpus {
-            SlotCpus::Pod => pod.unwrap_or(&self.effective).clone(),
-            SlotCpus::All => self.effective.clone(),
+        let pod = self.pods.pod(cpu);
+        let slot = self.kind.slot(pod.is_some(), self.attrs.affinity_strict);
+        let which = |cpus| match (cpus, pod) {
+            (SlotCpus::Pod, Some(pod)) => set_of(pod),
+            _ => self.effective.clone(),
         };
         let (pod, cpus) = (which(slot.pod), which(slot.cpus));
         let cpus = PoolCpus::Pod { pod, cpus, strict: slot.is_strict };

@@ -10,10 +10,10 @@ use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 
-use cmwq_core::place::{self, Scope};
+use cmwq_core::place::{Pods, Scope};
 
 use super::cpuset::CpuSet;
-use super::topology::{Cpu, Topology};
+use super::topology::Topology;
 
 /// How far apart the CPUs may be that serve the work of one unbound workqueue pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -135,21 +135,10 @@ pub(crate) struct Pod {
 /// `shard_size` is the number of cores that a [`AffinityScope::CacheShard`] pod should have; 0 is
 /// taken for 1.
 pub(crate) fn pods(scope: AffinityScope, topology: &Topology, shard_size: u32) -> Vec<Pod> {
-    let cpus: Vec<place::Cpu> = topology.cpus().iter().map(Cpu::in_core).collect();
-    group(&cpus, &place::pod_leaders(scope.in_core(shard_size), &cpus))
-}
-
-/// Puts CPUs with the same leader together.
-fn group(cpus: &[place::Cpu], leaders: &[u32]) -> Vec<Pod> {
-    let mut pods: Vec<(u32, Pod)> = Vec::new();
-    for (cpu, leader) in cpus.iter().zip(leaders) {
-        match pods.iter_mut().find(|(known, _)| known == leader) {
-            Some((_, pod)) => {
-                pod.cpus.insert(cpu.id);
-                pod.node = pod.node.filter(|node| Some(*node) == cpu.node);
-            }
-            None => pods.push((*leader, Pod { cpus: CpuSet::single(cpu.id), node: cpu.node })),
-        }
-    }
-    pods.into_iter().map(|(_, pod)| pod).collect()
+    let pods = Pods::of(scope.in_core(shard_size), topology.in_core(), |_| true);
+    let pod = |cpus: &[u32]| {
+        let cpus: CpuSet = cpus.iter().copied().collect();
+        Pod { node: topology.node_of(&cpus), cpus }
+    };
+    pods.iter().map(pod).collect()
 }

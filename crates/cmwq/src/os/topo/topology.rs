@@ -68,6 +68,11 @@ impl Topology {
         &self.cpus
     }
 
+    /// The same, as the core knows them.
+    pub(crate) fn in_core(&self) -> impl Iterator<Item = place::Cpu> {
+        self.cpus.iter().map(Cpu::in_core)
+    }
+
     /// What the CPUs of `cpus` share, as if only they had been asked about.
     pub(crate) fn within(&self, cpus: &CpuSet) -> Self {
         // INVARIANT(leader): the lowest CPU that is left leads.

@@ -12,6 +12,7 @@ use crate::engine::attrs::Priority;
 use crate::engine::process::without_threads;
 use crate::engine::runtime::Found;
 use crate::engine::wq::Spec;
+use crate::os::topo::Pod;
 
 fn set(list: &str) -> CpuSet {
     list.parse().expect("a CPU list")
