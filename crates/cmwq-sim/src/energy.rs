@@ -28,6 +28,7 @@ use std::sync::Arc;
 use crate::Nanos;
 use crate::config::{Checks, Config, Placement};
 use crate::event::{Event, What};
+use crate::places::{Kind, flag_of};
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
 use crate::scenario::{Flag, Flags, QueueSpec};
@@ -238,12 +239,12 @@ impl Default for Load {
     }
 }
 
-/// Where a periodic work is queued.
+/// Where a periodic work is queued: on a power-efficient queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Works {
-    /// On a per-CPU queue: each work stays with its CPU.
+    /// It is per-CPU: each work stays with its CPU.
     PerCpu,
-    /// On a power-efficient queue that has become unbound: where its pod's CPUs are awake.
+    /// It has become unbound: a work is where its pod's CPUs are awake.
     Unbound(Scope),
 }
 
@@ -254,10 +255,12 @@ impl Load {
             let (name, flags) = (name.to_owned(), Flags::NONE.with(kind));
             QueueSpec { name, flags, scope, ..QueueSpec::default() }
         };
-        let periodic = match works {
-            Works::PerCpu => queue("works", Flag::Percpu, None),
-            Works::Unbound(scope) => queue("works", Flag::Unbound, Some(scope)),
+        let scope = match works {
+            Works::PerCpu => None,
+            Works::Unbound(scope) => Some(scope),
         };
+        let kind = Kind::power_efficient(scope.is_some());
+        let periodic = queue("works", flag_of(kind), scope);
         let mut plan =
             Plan { queues: vec![queue("music", Flag::Percpu, None), periodic], ..Plan::default() };
         let mut add = |queue, cpu, ns, period: Nanos, at| {

@@ -136,6 +136,14 @@ impl QueueKind {
         }
     }
 
+    /// That of a power-efficient queue: per-CPU, unless the process is told to save power.
+    ///
+    /// KERNEL: `WQ_POWER_EFFICIENT` with the parameter `power_efficient` — same.
+    #[must_use]
+    pub const fn power_efficient(saves_power: bool) -> Self {
+        if saves_power { Self::Unbound } else { Self::Percpu }
+    }
+
     /// Which CPUs form a pod, if nobody says so.
     ///
     /// KERNEL: `wq_affn_dfl` — same, for unbound queues.

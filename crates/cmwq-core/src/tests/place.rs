@@ -276,6 +276,14 @@ fn a_pod_without_cpus_has_those_of_its_queue() {
 }
 
 #[test]
+fn a_power_efficient_queue_has_a_pool_for_each_cpu_or_each_pod() {
+    assert_eq!(
+        [false, true].map(QueueKind::power_efficient),
+        [QueueKind::Percpu, QueueKind::Unbound]
+    );
+}
+
+#[test]
 fn whoever_names_a_cpu_means_it() {
     use StandIn::{Managed, Own, Present};
     assert_eq!(QUEUES.map(|kind| kind.stand_in(true)), [Own, Own, Own, Present, Own]);

@@ -39,6 +39,17 @@ pub(crate) const fn kind_of(spec: &QueueSpec) -> Kind {
     }
 }
 
+/// The flag that asks for this kind.
+pub(crate) const fn flag_of(kind: Kind) -> Flag {
+    match kind {
+        Kind::Bh => Flag::Bh,
+        Kind::Ordered => Flag::Ordered,
+        Kind::Managed => Flag::Managed,
+        Kind::Unbound => Flag::Unbound,
+        Kind::Percpu => Flag::Percpu,
+    }
+}
+
 /// The pod of managed queues that has `cpu`. One of all CPUs has no isolated ones.
 pub(crate) fn managed_pod(cpu: u32, scope: Scope, machine: &Machine) -> u32 {
     let domains = machine.domains();

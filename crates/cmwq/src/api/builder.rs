@@ -362,7 +362,7 @@ impl Builder {
         Err(Error::invalid(format!("workqueue '{}': {wrong}", self.name)))
     }
 
-    fn spec(&self, power_efficient: bool) -> Result<Spec, Error> {
+    fn spec(&self, saves_power: bool) -> Result<Spec, Error> {
         let name = &self.name;
         if name.is_empty() || name.contains('\0') {
             return Err(Error::invalid("a workqueue needs a name, without null characters"));
@@ -382,7 +382,7 @@ impl Builder {
                     "workqueue '{name}': power_efficient is for per-CPU queues"
                 )));
             }
-            kind = if power_efficient { Kind::Unbound } else { Kind::Percpu };
+            kind = Kind::power_efficient(saves_power);
         }
         if self.total.is_some() && kind != Kind::Percpu && !self.power_efficient {
             return Err(Error::invalid(format!(
