@@ -145,13 +145,15 @@ impl<K: Ord + Copy> Watchdog<K> {
     }
 
     /// Whether the watchdog was touched since the last look began, so that what it looks at is
-    /// excused. `on_its_cpu`: when that was on account of a pool's only CPU; `None`: the pool has
-    /// several, or it is no pool. `on_any`: on any account.
+    /// excused. `nr_cpus`: of a pool, how many CPUs are its own now; of anything else, 0.
+    /// `on_first`: when it was touched on account of the first of these; `on_any`: on any account.
+    /// For a pool with one CPU other CPUs do not count.
     ///
-    /// KERNEL: `wq_watchdog_timer_fn` — same.
+    /// KERNEL: `wq_watchdog_timer_fn` — same, for per-CPU pools.
     #[must_use]
-    pub fn excuses(&self, on_its_cpu: Option<Nanos>, on_any: Nanos) -> bool {
-        on_its_cpu.unwrap_or(on_any) > self.began_before
+    pub const fn excuses(&self, nr_cpus: u32, on_first: Nanos, on_any: Nanos) -> bool {
+        let touched = if nr_cpus == 1 { on_first } else { on_any };
+        touched > self.began_before
     }
 
     /// A queue has items that wait for a slot: as [`see`](Self::see). Nothing starts in one that is

@@ -244,9 +244,9 @@ fn a_touch_since_the_last_look_excuses() {
     let mut dog = Watchdog::<u32>::new(40);
     dog.begin(100);
     dog.begin(110);
-    assert!(dog.excuses(None, 105) && !dog.excuses(None, 100));
-    // A touch of another CPU does not count for a pool that has only one.
-    assert!(!dog.excuses(Some(90), 105) && dog.excuses(Some(101), 105));
+    assert!(dog.excuses(0, 0, 105) && !dog.excuses(0, 0, 100), "no pool");
+    assert!(!dog.excuses(1, 90, 105) && dog.excuses(1, 101, 105), "another CPU does not count");
+    assert!(dog.excuses(2, 90, 105) && !dog.excuses(2, 90, 100), "one of several CPUs");
 }
 
 #[test]

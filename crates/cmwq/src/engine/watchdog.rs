@@ -108,9 +108,9 @@ impl Watchdog {
     }
 
     /// When it was last touched, on account of one CPU and on any.
-    pub(crate) fn touched(&self, cpu: Option<u32>) -> (Option<Nanos>, Nanos) {
+    pub(crate) fn touched(&self, cpu: Option<u32>) -> (Nanos, Nanos) {
         let on_cpu = cpu.and_then(|cpu| self.touched_on.get(cpu as usize));
-        let on_cpu = on_cpu.map(|touched| touched.load(Ordering::Relaxed));
+        let on_cpu = on_cpu.map_or(0, |touched| touched.load(Ordering::Relaxed));
         (on_cpu, self.touched.load(Ordering::Relaxed))
     }
 }

@@ -224,6 +224,15 @@ impl Pool {
         }
     }
 
+    /// The CPUs whose items it serves, present or not: of the only managed pod those that managed
+    /// queues use now, which need not be those of the time when it was made.
+    pub(crate) fn served_cpus(&self) -> CpuSet {
+        match self.pods {
+            None if self.kind == PoolKind::Managed => self.whereabouts(),
+            _ => self.spec().cpus.clone(),
+        }
+    }
+
     /// Where its workers belong as the CPUs are.
     pub(crate) fn placed(&self, in_use: &CpusInUse) -> Placed {
         in_use.place(&self.runtime.machine, &self.spec(), self.pods.is_some())

@@ -15,7 +15,6 @@ use crate::observe::show;
 use crate::os::clock;
 use crate::os::notice;
 use crate::os::sync::{Arc, Ordering, Weak};
-use crate::os::topo::CpuSet;
 use crate::record::symbol;
 
 /// Symbols are looked up in large tables.
@@ -164,11 +163,9 @@ impl Watcher {
 
     /// Whether the watchdog was touched since the last look.
     fn is_excused(&self, pool: Option<&Pool>) -> bool {
-        let spec = pool.map(Pool::spec);
-        let cpus = spec.as_ref().map(|spec| &spec.cpus);
-        let cpu = cpus.filter(|cpus| cpus.count() == 1).and_then(CpuSet::first);
-        let (on_its_cpu, on_any) = self.runtime.watchdog.touched(cpu);
-        self.dog.excuses(on_its_cpu, on_any)
+        let cpus = pool.map(Pool::served_cpus).unwrap_or_default();
+        let (on_first, on_any) = self.runtime.watchdog.touched(cpus.first());
+        self.dog.excuses(cpus.count() as u32, on_first, on_any)
     }
 
     fn tell(&self, still: &[Still], nr: u32, now: Nanos) {

@@ -57,6 +57,19 @@ fn one_pod(at_first: &str) -> &'static Runtime {
     runtime
 }
 
+/// Else touches of the CPU that it had at first would be the only ones that excuse it.
+#[test]
+fn the_watchdog_takes_the_only_managed_pod_for_one_of_the_cpus_that_there_are() {
+    let runtime = one_pod("1");
+    runtime.set_fault_no_threads(true);
+    let spec = Spec::of(Kind::Managed);
+    let key = runtime.key_for(spec, spec.default_priority(), 0);
+    let pool = runtime.pool_by_key(key).expect("it is the first one").pool;
+    assert_eq!(pool.served_cpus(), set("1"));
+    runtime.allow(&set("0-3"));
+    assert_eq!(pool.served_cpus(), set("0-3"));
+}
+
 #[test]
 fn the_only_managed_pod_has_the_cpus_that_come() {
     for now in ["1-3", "2"] {
