@@ -74,7 +74,7 @@ pub use delayed::{FIRE_BATCH, TICK_NS, Timer, Wheel};
 pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
-pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
+pub use limit::{Limits, NodeLimit, NodeLimits, NodeMemory, NodeSlots, Sharing};
 pub use pauses::Pauses;
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{

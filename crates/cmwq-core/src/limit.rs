@@ -27,6 +27,10 @@ use crate::place::QueueKind;
 pub use crate::sync::AtomicU64;
 use crate::sync::{Ordering, fenced_load, in_order, seq_cst_fence, without};
 
+mod by_node;
+
+pub use by_node::NodeLimits;
+
 /// How a pool reaches the limit it shares with other pools: a [`NodeLimit`].
 pub trait NodeSlots: Send + Sync + fmt::Debug {
     /// Takes a slot for the pwq `who`; if there is none, `who` waits in line and `false` is
@@ -98,6 +102,11 @@ impl<M: NodeMemory> NodeLimit<M> {
         // ORDERING: no pairing: not shared yet.
         memory.count(Count::Max).store(max.into(), Ordering::Relaxed);
         Self(memory)
+    }
+
+    /// Its memory.
+    pub const fn memory(&self) -> &M {
+        &self.0
     }
 
     /// Items admitted now.
@@ -372,6 +381,13 @@ impl Limits {
     #[must_use]
     pub const fn follow_cpus(&self) -> bool {
         self.is_split()
+    }
+
+    /// Whether each pwq is told when its [own limit](Self::own) changes. Where all is split, none
+    /// has one.
+    #[must_use]
+    pub const fn tells_each(&self) -> bool {
+        !self.is_split()
     }
 
     /// The limit of each pwq by itself. 0 for a frozen queue.

@@ -9,6 +9,7 @@ mod active;
 mod barrier;
 mod batch;
 mod bh;
+mod by_node;
 mod cancel;
 mod circles;
 mod closing;

@@ -21,7 +21,7 @@ const fn at(pool: u32, pwq: u32) -> PwqRef {
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+pub(super) struct Memory {
     counts: [AtomicU64; 3],
     line: Mutex<Line>,
 }

@@ -1,5 +1,7 @@
 //! Queueing, cancelling, limits, and acting on what the core says.
 
+use std::sync::Arc;
+
 use cmwq_core::place::{self, StandIn};
 use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord};
 
@@ -9,7 +11,7 @@ use crate::checkers::Gauge;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
 use crate::machine::{Place, WHOLE};
-use crate::places::{Kind, Life, Link, PoolKind, Queue};
+use crate::places::{Kind, Life, Link, NodeLimit, PoolKind};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -217,14 +219,15 @@ impl Engine<'_> {
         let kind = self.pools.list[pool].kind;
         let it = &self.queues[queue];
         let limit = it.own_limit();
-        let shared = it.limits.shared_by(it.node_of(kind, &self.machine));
+        let node = it.node_of(kind, &self.machine);
         let is_plugged = it.pwqs.begins_plugged(it.kind == Kind::Ordered);
         // All pwqs of an ordered queue share one limit.
         let known = self.queues[queue].links.first().map(|link| link.group);
-        let (group, slots) = match (shared, known.filter(|_| is_plugged)) {
-            (Some(node), _) => self.shared_limit(queue, node),
-            (None, Some(group)) => (group, None),
-            (None, None) => (self.new_group(limit), None),
+        let slots = self.shared_limit(queue, node);
+        let group = match (&slots, known.filter(|_| is_plugged)) {
+            (Some(slots), _) => slots.memory().group,
+            (None, Some(group)) => group,
+            (None, None) => self.new_group(limit),
         };
         let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let queue = &mut self.queues[queue];
@@ -245,24 +248,16 @@ impl Engine<'_> {
         link
     }
 
-    fn shared_limit(
-        &mut self,
-        queue: QueueId,
-        node: Option<u32>,
-    ) -> (usize, Option<std::sync::Arc<crate::places::NodeLimit>>) {
-        let find = |queue: &Queue| {
-            let found = queue.shared.iter().find(|shared| shared.node == node);
-            found.map(|shared| (shared.group, Some(std::sync::Arc::clone(&shared.slots))))
-        };
-        if let Some(found) = find(&self.queues[queue]) {
-            return found;
+    fn shared_limit(&mut self, queue: QueueId, node: Option<u32>) -> Option<Arc<NodeLimit>> {
+        let group = self.nr_groups;
+        let slots = self.queues[queue].shared_limit(node, group, &self.machine)?;
+        if slots.memory().group == group {
+            self.new_group(slots.max());
+            if self.config.sabotage == Some(Sabotage::RaiseLimit) {
+                slots.set_max(slots.max().saturating_add(1));
+            }
         }
-        let max_active = self.queues[queue].share(node, &self.machine);
-        let group = self.new_group(max_active);
-        let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
-        let shared = Queue::new_shared(node, group, max_active, max_active.saturating_add(raised));
-        self.queues[queue].shared.push(shared);
-        find(&self.queues[queue]).expect("just added")
+        Some(slots)
     }
 
     fn new_group(&mut self, max_active: u32) -> usize {
@@ -395,7 +390,7 @@ impl Engine<'_> {
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
         let it = &self.queues[queue];
         let own = it.own_limit();
-        let nr_own = if it.limits.is_split() { 0 } else { it.links.len() };
+        let nr_own = if it.limits.tells_each() { it.links.len() } else { 0 };
         for index in 0..nr_own {
             let link = self.queues[queue].links[index];
             if only_changes && own == link.limit {
@@ -406,17 +401,13 @@ impl Engine<'_> {
             let kick = self.pools.list[link.pool].lock().set_max_active(link.pwq, own);
             self.kick(link.pool, kick);
         }
-        for index in 0..self.queues[queue].shared.len() {
-            let shared = &self.queues[queue].shared[index];
-            let (node, group, before) = (shared.node, shared.group, shared.limit);
-            let slots = std::sync::Arc::clone(&shared.slots);
-            let share = self.queues[queue].share(node, &self.machine);
-            if only_changes && share == before {
+        let before: Vec<u32> = self.queues[queue].shared.iter().map(|slots| slots.max()).collect();
+        let shared = self.queues[queue].adjust_shared(&self.machine);
+        for (slots, before) in shared.into_iter().zip(before) {
+            if only_changes && slots.max() == before {
                 continue;
             }
-            self.queues[queue].shared[index].limit = share;
-            self.note(What::LimitSet(group, share));
-            slots.set_max(share);
+            self.note(What::LimitSet(slots.memory().group, slots.max()));
             while let Some(to) = slots.hand_over() {
                 self.grant(to);
             }

@@ -10,8 +10,8 @@ pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::place::{self, PoolAttrs, SlotCpus};
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId, PwqRef, PwqStats,
-    Pwqs, Sharing, WqKey,
+    FlushState, Limits, NodeLimits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId,
+    PwqRef, PwqStats, Pwqs, Sharing, WqKey,
 };
 
 use super::PoolKind;
@@ -60,10 +60,18 @@ pub(crate) fn managed_pod(cpu: u32, scope: Scope, machine: &Machine) -> u32 {
 }
 
 /// The memory of a node's limit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Memory {
+    /// What it is to the checkers.
+    pub(crate) group: GroupNo,
     counts: [AtomicU64; 3],
     line: Mutex<Line>,
+}
+
+impl Memory {
+    pub(crate) fn new(group: GroupNo) -> Self {
+        Self { group, counts: Default::default(), line: Mutex::default() }
+    }
 }
 
 impl NodeMemory for Memory {
@@ -92,15 +100,6 @@ impl Link {
     pub(crate) const fn at(&self) -> PwqRef {
         PwqRef { pool: PoolId(self.pool as u32), pwq: self.pwq }
     }
-}
-
-/// A limit that the pools of a node share, or those that lie in no single node.
-#[derive(Debug)]
-pub(crate) struct SharedLimit {
-    pub(crate) node: Option<u32>,
-    pub(crate) limit: u32,
-    pub(crate) group: GroupNo,
-    pub(crate) slots: Arc<NodeLimit>,
 }
 
 /// The CPUs of an unbound or ordered queue. Of others it says nothing.
@@ -149,7 +148,7 @@ pub(crate) struct Queue {
     pub(crate) links: Vec<Link>,
     /// Which of `links`, of those that were not replaced.
     by_pool: ByPool<u32>,
-    pub(crate) shared: Vec<SharedLimit>,
+    pub(crate) shared: NodeLimits<Memory>,
     pub(crate) flush: FlushState<usize>,
     pub(crate) pwqs_to_flush: Cell<u32>,
     /// Timers that are armed for its items.
@@ -193,7 +192,7 @@ impl Queue {
             removed: PwqStats::default(),
             links: Vec::new(),
             by_pool: ByPool::default(),
-            shared: Vec::new(),
+            shared: NodeLimits::new(),
             flush: FlushState::new(),
             pwqs_to_flush: Cell::new(0),
             nr_timers: 0,
@@ -307,10 +306,22 @@ impl Queue {
         machine.domains().node_of(pool.domain()?)
     }
 
-    /// What the pools of `node` may run together.
-    pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
+    /// The limit that a pwq of a pool on `node` shares, if it shares one. One that is made now is
+    /// this `group` to the checkers.
+    pub(crate) fn shared_limit(
+        &mut self,
+        node: Option<u32>,
+        group: GroupNo,
+        machine: &Machine,
+    ) -> Option<Arc<NodeLimit>> {
         let cpus = machine.domains().nr_online_by_node(self.layout.all);
-        self.limits.share(self.is_frozen, node, cpus)
+        self.shared.of(&self.limits, node, self.is_frozen, cpus, |_| Memory::new(group))
+    }
+
+    /// As CPUs and limits are now.
+    pub(crate) fn adjust_shared(&self, machine: &Machine) -> Vec<Arc<NodeLimit>> {
+        let cpus: Vec<_> = machine.domains().nr_online_by_node(self.layout.all).collect();
+        self.shared.adjust(&self.limits, self.is_frozen, cpus)
     }
 
     /// The CPUs that its attributes name, as a domain.
@@ -343,16 +354,5 @@ impl Queue {
         let online = online.into_iter().filter(|(_, nr)| *nr > 0);
         let usable = Usable::of(online.map(|(is_requested, _)| known(is_requested)));
         if usable.has(known(false)) { WHOLE } else { asked }
-    }
-
-    /// A shared limit for `node`, which is `limit`, or `max` if the driver is sabotaged.
-    pub(crate) fn new_shared(
-        node: Option<u32>,
-        group: GroupNo,
-        limit: u32,
-        max: u32,
-    ) -> SharedLimit {
-        let slots = Arc::new(NodeLimit::new(max, Memory::default()));
-        SharedLimit { node, limit, group, slots }
     }
 }

@@ -17,7 +17,7 @@ use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, 
 use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
 use crate::engine::attrs::Attrs;
-use crate::engine::limit::NodeCpus;
+use crate::engine::limit::{Memory, NodeCpus};
 use crate::engine::pool::{Holder, Pool, Todo};
 use crate::engine::runtime::placement::Layout;
 use crate::engine::runtime::{Found, PoolKey};
@@ -192,11 +192,11 @@ impl Wq {
     fn add_pwq(&self, state: &mut State, found: &Found, cpu: Option<u32>) -> Option<PwqId> {
         let pool = found.pool;
         let (spread, is_frozen) = (self.spread(state), self.is_frozen());
-        let counts = |node| self.runtime.inspect.node(self.key, node);
+        let memory = |node| Memory::new(self.runtime.inspect.node(self.key, node));
         // The node is looked up now: when the pool was made, that of a CPU that had never been on
         // was unknown.
         let of = self.runtime.placement.now().node_of(&pool.own_cpus());
-        let node = state.nodes.of(&state.limits, of, is_frozen, &spread, counts);
+        let node = state.nodes.of(&state.limits, of, is_frozen, spread, memory);
         let config = PwqConfig {
             wq: self.key,
             max_active: state.limits.own(is_frozen),

@@ -40,11 +40,11 @@ impl Wq {
         let state = lock(&self.state);
         self.record_settings(&state);
         let is_frozen = self.is_frozen();
-        let nodes = state.nodes.adjust(&state.limits, is_frozen, &self.spread(&state));
-        let todos = if state.limits.is_split() {
-            Vec::new()
-        } else {
+        let nodes = state.nodes.adjust(&state.limits, is_frozen, self.spread(&state));
+        let todos = if state.limits.tells_each() {
             self.set_each(&state.pwqs, state.limits.own(is_frozen))
+        } else {
+            Vec::new()
         };
         drop(state);
         for (pool, todo) in todos {

@@ -93,10 +93,10 @@ fn limits_are_made_anew_when_a_cpu_comes() {
     let mut nodes = crate::engine::limit::NodeLimits::default();
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
-        let counts = |_: Option<u32>| crate::record::NodeCounts::default();
-        nodes.adjust(&limits, false, &spread);
+        let memory = |_: Option<u32>| crate::engine::limit::Memory::default();
+        let _ = nodes.adjust(&limits, false, spread.clone());
         [Some(0), Some(1)]
-            .map(|node| nodes.of(&limits, node, false, &spread, counts).unwrap().max())
+            .map(|node| nodes.of(&limits, node, false, spread.clone(), memory).unwrap().max())
     };
     assert_eq!(shares(runtime)[0], 64);
     come(&tree, runtime, "0-15");
