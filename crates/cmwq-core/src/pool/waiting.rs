@@ -89,6 +89,10 @@ impl PoolState {
         if !is_wanted || !self.is_at_capacity() || self.nr_running >= nr_waiting {
             return Kick::None;
         }
+        // One that was woken at an earlier tick may have got no CPU since it has created a standby.
+        if self.nr_coming() > 0 {
+            return Kick::None;
+        }
         let kick = self.wake_idle();
         if let Kick::Wake(id) = kick {
             self.worker(id).begins_anyway = true;

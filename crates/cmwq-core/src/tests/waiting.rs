@@ -180,6 +180,24 @@ fn of_items_that_wait_soon_the_tick_begins_another() {
     assert_eq!(f.tick(), Kick::None, "nothing is left");
 }
 
+/// Each tick would find the standby that the last one has made, and no end of them.
+#[test]
+fn the_tick_begins_another_only_when_the_last_one_has_begun() {
+    let (mut f, w) = Fixture::with(managed(), 4);
+    learn(&mut f, SOON, MANY_FIRST_WAITS);
+    let (pwq, items) = at_capacity(&mut f, &w, 2);
+    let _ = f.queue_new(pwq);
+    assert_eq!(f.tick(), Kick::Wake(w[0]));
+    f.manages(w[0]);
+    let standby = f.worker_new();
+    assert_eq!(f.tick(), Kick::None, "it makes a standby");
+    assert_eq!(f.born(standby, Some(w[0])), Kick::None);
+    assert_eq!(f.tick(), Kick::None, "it has got no CPU since");
+    let _ = f.runs(w[0], items[3]);
+    let _ = f.blocks(w[0]);
+    assert_eq!(f.tick(), Kick::Wake(standby));
+}
+
 /// Once only: a worker that finds nothing left, or that nobody believes any more, goes back to
 /// sleep, and is woken as any other from then on.
 #[test]
