@@ -133,12 +133,8 @@ fn mutate(chosen: &[Scope], args: &Args) -> bool {
 
 fn line(scope: &Scope, outcome: &Outcome) -> String {
     let end = if outcome.is_complete { "complete" } else { "cut off" };
-    let edges = match outcome.edges {
-        0 => String::new(),
-        edges => format!(", {edges} states at the edge"),
-    };
     format!(
-        "{:<18} {:>9} states {:>10} transitions, depth {:>3}, {:>5.1} s, {end}{edges}",
+        "{:<18} {:>9} states {:>10} transitions, depth {:>3}, {:>5.1} s, {end}",
         scope.name,
         outcome.states,
         outcome.transitions,

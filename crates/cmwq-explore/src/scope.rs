@@ -166,6 +166,10 @@ pub struct Faults {
     pub refusals: u8,
     /// A surplus worker's time is up.
     pub culls: u8,
+    /// Rescuers are called so often at most. `None`: as often as they are needed.
+    pub maydays: Option<u8>,
+    /// Idle workers go to help so often at most. `None`: as often as there is a backlog.
+    pub visits: Option<u8>,
     /// Threads cannot be had at all: only rescuers help.
     pub outage: bool,
     /// Reports may come when nobody watches, late and doubled; who is back may be reported, too.
@@ -206,8 +210,6 @@ pub struct Scope {
     pub clients: Vec<Vec<Op>>,
     /// What may go wrong.
     pub faults: Faults,
-    /// More workers than this in a pool are beyond the scope.
-    pub max_workers: u32,
     /// Saturated pools are reached by their inboxes, and workers take several items along.
     pub inboxes: Option<Room>,
 }

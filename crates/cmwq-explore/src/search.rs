@@ -48,10 +48,8 @@ pub struct Outcome {
     pub transitions: u64,
     /// The longest of the shortest histories.
     pub depth: usize,
-    /// There are no others within the scope.
+    /// There are no others.
     pub is_complete: bool,
-    /// States from which something leads beyond the scope.
-    pub edges: usize,
     /// How long it took.
     pub time: Duration,
     /// What went wrong, after which history.
@@ -152,7 +150,6 @@ impl States {
 struct Found {
     from: u32,
     successors: Vec<Successor>,
-    is_edge: bool,
     violation: Option<(Event, String)>,
 }
 
@@ -163,7 +160,7 @@ struct Found {
 #[must_use]
 pub fn search(scope: &Scope, limits: &Limits, tell: &mut dyn FnMut(Progress)) -> Outcome {
     crate::value::assert_fits(scope);
-    Search { scope, limits, begun: Instant::now(), transitions: 0, edges: 0 }.run(tell)
+    Search { scope, limits, begun: Instant::now(), transitions: 0 }.run(tell)
 }
 
 struct Search<'a> {
@@ -171,7 +168,6 @@ struct Search<'a> {
     limits: &'a Limits,
     begun: Instant,
     transitions: u64,
-    edges: usize,
 }
 
 impl Search<'_> {
@@ -256,10 +252,6 @@ impl Search<'_> {
         next: &mut Vec<u32>,
     ) -> Option<(Event, String)> {
         self.transitions += found.successors.len() as u64;
-        if found.is_edge {
-            self.edges += 1;
-            states.ends.push(found.from);
-        }
         for successor in found.successors {
             let (number, is_new) = states.add(successor.hash, found.from, Some(successor.event));
             if is_new {
@@ -287,7 +279,6 @@ impl Search<'_> {
             transitions: self.transitions,
             depth,
             is_complete,
-            edges: self.edges,
             time: self.begun.elapsed(),
             violation: broken.map(|(what, history)| Violation { what, history }),
         }
@@ -299,7 +290,6 @@ impl Found {
         Self {
             from,
             successors: expansion.successors.clone(),
-            is_edge: expansion.is_edge,
             violation: expansion.violation.take(),
         }
     }

@@ -23,8 +23,6 @@ pub(crate) struct Successor {
 #[derive(Debug, Default)]
 pub(crate) struct Expansion {
     pub(crate) successors: Vec<Successor>,
-    /// Some event leads beyond the scope.
-    pub(crate) is_edge: bool,
     /// An event breaks something.
     pub(crate) violation: Option<(Event, String)>,
 }
@@ -107,7 +105,6 @@ impl<'s> Stand<'s> {
     /// Everything that may happen where `history` leads.
     pub(crate) fn expand(&mut self, history: &[Event], out: &mut Expansion) {
         out.successors.clear();
-        out.is_edge = false;
         out.violation = None;
         if let Err(broken) = self.replay(history) {
             unreachable!("a history that was fine is not: {broken}");
@@ -135,13 +132,9 @@ impl<'s> Stand<'s> {
     fn attempt(&mut self, event: Event, fairness: Fairness, out: &mut Expansion) -> bool {
         let led = self.apply(event).and_then(|progress| match progress {
             Progress::Blocked => Ok(None),
-            Progress::Moved if self.world().is_beyond => {
-                out.is_edge = true;
-                Ok(None)
-            }
             Progress::Moved => self.read().map(Some),
         });
-        let is_possible = !matches!(led, Ok(None)) || self.world().is_beyond;
+        let is_possible = !matches!(led, Ok(None));
         match led {
             Ok(None) => {}
             Ok(Some(hash)) => {

@@ -59,12 +59,15 @@ impl Value {
             failed_creations,
             refusals,
             culls,
+            maydays,
+            visits,
             outage: _,
             stray_reports: _,
             lending: _,
         } = left;
         self.bytes.extend([false_reports, spurious_wakes, beliefs, starvations, hogs]);
         self.bytes.extend([failed_creations, refusals, culls]);
+        self.bytes.extend([maydays, visits].map(Option::unwrap_or_default));
     }
 
     fn put(&mut self, number: u64) {

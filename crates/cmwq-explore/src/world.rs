@@ -133,11 +133,9 @@ pub(crate) struct World<'s> {
     /// The rule that is taken out.
     pub(crate) without: Option<Rule>,
     pub(crate) ledger: Ledger,
-    /// More happened than the scope covers.
-    pub(crate) is_beyond: bool,
 }
 
-/// LIMIT: threads of a world.
+/// LIMIT: threads of a world. A scope in which there is no end of new workers comes to it.
 pub(crate) const THREADS: usize = 24;
 
 impl<'s> World<'s> {
@@ -153,7 +151,6 @@ impl<'s> World<'s> {
             left: scope.faults,
             without,
             ledger: Ledger::new(scope),
-            is_beyond: false,
         };
         let clients = (0..scope.clients.len()).map(|n| Who::Client(n as u8));
         world.threads.extend(clients.map(|who| Some(Thread::new(who))));

@@ -29,7 +29,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::WaitersLeaveTheLine, "node-attributes", "a removed pwq waited for a slot"),
     (Rule::GrantsArePassedOn, "node-attributes", "no fair continuation"),
     (Rule::GuestKicksBehind, "rescue-in-turn", "(coming)"),
-    (Rule::LendersLeaveAStandby, "lending", "(standby)"),
+    (Rule::LendersLeaveAStandby, "lending-woken", "(standby)"),
     (Rule::GuestsFinish, "lending-again", "scheduled"),
     (Rule::CursorsAreNeverFirst, "rescue", "(cursor)"),
     (Rule::VisitedStays, "rescue-attributes", "a pwq that does not exist"),

@@ -3,7 +3,6 @@
 //! The first item runs, the second one is on the worklist and makes the pool saturated; those
 //! behind it go through the inbox, and may be taken along.
 
-use super::workers::blocking;
 use super::{NONE, programs};
 use crate::scope::Op::{
     Again, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, SetMaxActive, WaitFor,
@@ -28,7 +27,6 @@ pub(super) fn batches() -> Scope {
         ]]),
         faults: Faults { spurious_wakes: 1, ..NONE },
         inboxes: Some(Room::AMPLE),
-        ..blocking()
     }
 }
 
@@ -164,8 +162,7 @@ pub(super) fn helped() -> Scope {
         queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 8)],
         items: programs(&[&[], &[], &[], &[]]),
         clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0)]]),
-        faults: Faults { lending: true, ..NONE },
-        max_workers: 2,
+        faults: Faults { lending: true, visits: Some(1), ..NONE },
         ..batches()
     }
 }

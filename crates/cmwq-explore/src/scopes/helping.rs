@@ -47,8 +47,7 @@ pub(super) fn rescue_and_attributes() -> Scope {
         queues: vec![rescued],
         items: programs(&[&[]]),
         clients: programs(&[&[Queue(0, 0, 0), Flush(0), Destroy(0)], &[Apply(0, 1)]]),
-        faults: NONE,
-        max_workers: 3,
+        faults: Faults { maydays: Some(2), ..NONE },
         inboxes: None,
     }
 }
@@ -65,9 +64,20 @@ pub(super) fn lending() -> Scope {
         queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 8)],
         items: programs(&[&[WaitFor(1)], &[]]),
         clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)]]),
-        faults: Faults { lending: true, spurious_wakes: 1, ..NONE },
-        max_workers: 3,
+        faults: Faults { lending: true, visits: Some(2), ..NONE },
         inboxes: None,
+    }
+}
+
+/// Items that wait for nothing, and workers that wake up for nothing.
+pub(super) fn lending_woken() -> Scope {
+    Scope {
+        name: "lending-woken",
+        about: "two idle workers would help another pool at once, and one has to stay",
+        pools: vec![PoolSpec::per_cpu(2), lending().pools[1]],
+        items: programs(&[&[], &[]]),
+        faults: Faults { lending: true, visits: Some(2), spurious_wakes: 1, ..NONE },
+        ..lending()
     }
 }
 

@@ -41,7 +41,6 @@ fn managed() -> Scope {
             stray_reports: true,
             ..NONE
         },
-        max_workers: 4,
         inboxes: None,
     }
 }
@@ -63,7 +62,6 @@ fn moving() -> Scope {
             &[Queue(3, 1, 0), WaitFor(0), Destroy(0), Create(0, 1), Queue(1, 0, 0)],
         ]),
         faults: Faults { failed_creations: 1, culls: 1, ..NONE },
-        max_workers: 3,
         inboxes: None,
     }
 }
@@ -103,7 +101,6 @@ fn helping() -> Scope {
             false_reports: 1,
             ..NONE
         },
-        max_workers: 4,
         inboxes: None,
         ..lending()
     }

@@ -29,7 +29,6 @@ pub(super) fn reopen() -> Scope {
             Destroy(1),
         ]]),
         faults: NONE,
-        max_workers: 5,
         inboxes: None,
     }
 }
@@ -63,7 +62,6 @@ pub(super) fn blocking() -> Scope {
             &[Queue(2, 0, 0)],
         ]),
         faults: Faults { culls: 1, ..NONE },
-        max_workers: 6,
         inboxes: None,
     }
 }

@@ -72,7 +72,6 @@ impl World<'_> {
     fn begin_creation(&mut self, tid: Tid, todo: Todo) {
         let (Todo::First(pool) | Todo::Spare(pool) | Todo::Manage(pool, _)) = todo else { return };
         let is_rescuer = matches!(self.thread(tid).who, Who::Rescuer(_));
-        let max_workers = self.scope.max_workers;
         let p = &mut self.pools[usize::from(pool)];
         let by = match todo {
             Todo::Manage(_, id) => Creator::Manager(id),
@@ -87,10 +86,6 @@ impl World<'_> {
                 return;
             }
             Create::No => return,
-        }
-        if p.core.nr_workers() >= max_workers {
-            self.is_beyond = true;
-            return;
         }
         let id = p.core.worker_new();
         p.mayday |= p.core.needs_rescuer();
@@ -234,9 +229,10 @@ impl World<'_> {
     /// Calls rescuers, if they are still needed.
     pub(crate) fn mayday(&mut self, pool: u8) -> Progress {
         let p = &mut self.pools[usize::from(pool)];
-        if !p.mayday {
+        if !p.mayday || self.left.maydays == Some(0) {
             return Progress::Blocked;
         }
+        self.left.maydays = self.left.maydays.map(|left| left - 1);
         let mut calls = Vec::new();
         p.mayday = p.core.mayday(|at, wq| calls.push((at, wq)));
         for (at, wq) in calls {

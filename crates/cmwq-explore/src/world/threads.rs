@@ -221,9 +221,11 @@ impl World<'_> {
         };
         let Who::Worker(home, _) = thread.who else { return Progress::Blocked };
         let is_busy = self.pools[usize::from(busy)].core.has_backlog();
-        if home == busy || !is_busy || !thread.todo.is_empty() {
+        let has_enough = self.left.visits == Some(0);
+        if home == busy || !is_busy || !thread.todo.is_empty() || has_enough {
             return Progress::Blocked;
         }
+        self.left.visits = self.left.visits.map(|left| left - 1);
         thread.at = At::Lending(busy);
         thread.todo.push(Todo::Spare(home));
         Progress::Moved
