@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cmwq_core::WorkerId;
+
 use crate::scope::Scope;
 use crate::world::{At, Named, Progress, SERVICE, Tid, Who, World};
 
@@ -26,6 +28,9 @@ pub(crate) enum What {
     Resumed,
     /// One look finds two workers blocked, or back: 32 times the one thread, and the other.
     Both,
+    /// An idle worker is woken by the sentinel of its CPU, looks itself, and finds another one
+    /// blocked, or back: 32 times the thread that looks, and the other.
+    Alarm,
     /// Reports about an earlier run, and twice the same.
     LateReports,
     /// A worker hogs its CPU.
@@ -54,7 +59,7 @@ pub(crate) enum What {
     Starves,
 }
 
-const ALL: [What; 20] = [
+const ALL: [What; 21] = [
     What::Step,
     What::CreationFails,
     What::CreationRefused,
@@ -62,6 +67,7 @@ const ALL: [What; 20] = [
     What::FalselyBlocked,
     What::Resumed,
     What::Both,
+    What::Alarm,
     What::LateReports,
     What::Hog,
     What::Spurious,
@@ -113,6 +119,7 @@ impl World<'_> {
             | What::FalselyBlocked
             | What::Resumed
             | What::Both
+            | What::Alarm
             | What::LateReports
             | What::Hog
             | What::CreationFails
@@ -135,6 +142,7 @@ impl World<'_> {
             }
             What::Resumed => self.report_resumed(n),
             What::Both => self.report_both(n / 32, n % 32),
+            What::Alarm => self.alarm(n / 32, n % 32),
             What::LateReports => self.report_late(n),
             What::Hog => {
                 let Some(left) = self.left.hogs.checked_sub(1) else { return Progress::Blocked };
@@ -159,7 +167,11 @@ impl World<'_> {
             What::Tick => self.tick(n as u8),
             What::Starves => self.starve(n as u8),
         };
-        self.drop_locks(if event.what() == What::Step { n } else { SERVICE });
+        self.drop_locks(match event.what() {
+            What::Step => n,
+            What::Alarm => n / 32,
+            _ => SERVICE,
+        });
         self.rest_detectors();
         progress
     }
@@ -201,6 +213,9 @@ impl World<'_> {
             }
         }
         self.pairs(is_stuck, out);
+        if self.left.alarms {
+            self.alarms(is_stuck, out);
+        }
         let serves = self.threads[SERVICE].as_ref().is_some_and(|thread| thread.todo.is_empty());
         for pool in (0..self.pools.len()).filter(|_| serves) {
             out.extend([
@@ -227,20 +242,47 @@ impl World<'_> {
 
     /// What one look may find of two workers of a pool that is watched.
     fn pairs(&self, is_stuck: &[bool], out: &mut Vec<(Event, Fairness)>) {
-        let found = |tid: Tid| {
-            let thread = self.threads[tid].as_ref()?;
-            let Who::Worker(home, id) = thread.who else { return None };
-            let pool = &self.pools[usize::from(home)];
-            let view = pool.core.worker_view(id).filter(|_| pool.is_watched)?;
-            // Its state has changed since it was last reported.
-            (thread.run.is_some() && view.sleeping != is_stuck[tid]).then_some((tid, home))
-        };
-        let found: Vec<_> = (0..self.threads.len()).filter_map(found).collect();
+        let found: Vec<_> = self.suspects(is_stuck).collect();
         for (index, &(one, home)) in found.iter().enumerate() {
             let others = found[index + 1..].iter().filter(|other| other.1 == home);
             let both = others.map(|other| Event::new(What::Both, one * 32 + other.0));
             out.extend(both.map(|both| (both, Fairness::Optional)));
         }
+    }
+
+    /// Workers of pools that are watched, and the pools, whose state has changed since it was last
+    /// reported.
+    fn suspects(&self, is_stuck: &[bool]) -> impl Iterator<Item = (Tid, u8)> {
+        let of = move |tid: Tid| {
+            let thread = self.threads[tid].as_ref()?;
+            let Who::Worker(home, id) = thread.who else { return None };
+            let pool = &self.pools[usize::from(home)];
+            let view = pool.core.worker_view(id).filter(|_| pool.is_watched)?;
+            (thread.run.is_some() && view.sleeping != is_stuck[tid]).then_some((tid, home))
+        };
+        (0..self.threads.len()).filter_map(of)
+    }
+
+    /// What an idle worker may find that the sentinel wakes. It wakes who stands by, or did some
+    /// time ago.
+    fn alarms(&self, is_stuck: &[bool], out: &mut Vec<(Event, Fairness)>) {
+        for (other, home) in self.suspects(is_stuck) {
+            for (looks, id) in self.sleepers(home) {
+                let stands_by = self.pools[usize::from(home)].core.standby() == Some(id);
+                let is_fair = stands_by && is_stuck[other];
+                let fairness = if is_fair { Fairness::Fair } else { Fairness::Optional };
+                out.push((Event::new(What::Alarm, looks * 32 + other), fairness));
+            }
+        }
+    }
+
+    /// Workers of a pool that are parked.
+    fn sleepers(&self, of: u8) -> impl Iterator<Item = (Tid, WorkerId)> {
+        self.threads.iter().enumerate().filter_map(move |(tid, thread)| {
+            let thread = thread.as_ref().filter(|thread| thread.is_parked())?;
+            let Who::Worker(pool, id) = thread.who else { return None };
+            (pool == of).then_some((tid, id))
+        })
     }
 
     fn is_creating(&self, tid: Tid) -> bool {
@@ -253,7 +295,10 @@ impl World<'_> {
         let strays = self.left.stray_reports;
         let runs = self.threads[tid].as_ref().is_some_and(|thread| thread.run.is_some());
         if runs && is_stuck && (is_watched || strays) {
-            let fairness = if is_watched { Fairness::Fair } else { Fairness::Optional };
+            // Where somebody stands by whom the sentinel wakes, that alone is to be enough.
+            let has_alarm = self.left.alarms && self.sleepers(home).next().is_some();
+            let is_fair = is_watched && !has_alarm;
+            let fairness = if is_fair { Fairness::Fair } else { Fairness::Optional };
             out.push((Event::new(What::Blocked, tid), fairness));
         }
         if !is_stuck && self.left.false_reports > 0 {

@@ -53,6 +53,10 @@ fn describe(world: &World<'_>, event: Event) -> String {
             let [one, other] = [n / 32, n % 32].map(|tid| name_of(world, tid));
             format!("one look finds that {one} and {other} are blocked, or back")
         }
+        What::Alarm => {
+            let [looks, other] = [n / 32, n % 32].map(|tid| name_of(world, tid));
+            format!("{looks} is woken as its CPU idles, and finds {other} blocked, or back")
+        }
         What::LateReports => format!("late and doubled reports about {}", name_of(world, n)),
         What::Hog => format!("{} hogs its CPU", name_of(world, n)),
         What::Spurious => format!("{} wakes up for nothing", name_of(world, n)),

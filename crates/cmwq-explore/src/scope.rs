@@ -174,6 +174,9 @@ pub struct Faults {
     pub outage: bool,
     /// Reports may come when nobody watches, late and doubled; who is back may be reported, too.
     pub stray_reports: bool,
+    /// The sentinel wakes idle workers, which look themselves who is blocked. The tick may do so as
+    /// well, and is relied on only where nobody stands by.
+    pub alarms: bool,
     /// Idle workers look whether other pools have more than they can run.
     pub lending: bool,
 }

@@ -24,6 +24,7 @@ const NONE: Faults = Faults {
     starvations: 0,
     outage: false,
     stray_reports: false,
+    alarms: false,
     lending: false,
 };
 
@@ -41,6 +42,8 @@ pub fn gate() -> Vec<Scope> {
         workers::failing(),
         workers::refused(),
         workers::reports(),
+        workers::alarms(),
+        helping::alarms(),
         workers::hogs(),
         workers::hogs_managed(),
         workers::processes(),

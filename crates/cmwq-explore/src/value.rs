@@ -63,6 +63,7 @@ impl Value {
             visits,
             outage: _,
             stray_reports: _,
+            alarms: _,
             lending: _,
         } = left;
         self.bytes.extend([false_reports, spurious_wakes, beliefs, starvations, hogs]);

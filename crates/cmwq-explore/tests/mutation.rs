@@ -38,6 +38,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::FailureIsBorne, "outage", "no fair continuation"),
     (Rule::RefusalsAreRemembered, "refused", "nobody tries again"),
     (Rule::LooksTellOfNeed, "refused", "nobody creates a worker"),
+    (Rule::LooksWakeOthers, "alarms", "was never told that it was woken"),
     (Rule::WaitersStandForProcesses, "processes", "a wait for a process"),
     (Rule::HogsNeedRoom, "hogs-managed", "hogs do not count"),
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),

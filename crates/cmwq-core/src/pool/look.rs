@@ -83,7 +83,8 @@ impl PoolState {
         }
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
             let kick = self.report_one(finding);
-            let is_own = me.is_some_and(|me| kick == Kick::Wake(me));
+            let is_own =
+                me.is_some_and(|me| kick == Kick::Wake(me) || !self.keeps(Rule::LooksWakeOthers));
             if self.has_use(kick) && !is_own {
                 wake = Some(wake.unwrap_or(Kick::None).or(kick));
             } else if finding.is_news && me.is_none() {

@@ -77,6 +77,8 @@ pub enum Rule {
     RefusalsAreRemembered,
     /// A look at workers passes on that their pool needs one that it was refused.
     LooksTellOfNeed,
+    /// A worker that looks itself leaves out its own wake-up, and no other one's.
+    LooksWakeOthers,
     /// Items that a worker has taken along and not begun come back when the counts are read.
     BatchesComeBack,
     /// In a pool that makes batches an item is queued behind all that wait, also behind those that
@@ -145,6 +147,7 @@ impl Rule {
         Self::FailureIsBorne,
         Self::RefusalsAreRemembered,
         Self::LooksTellOfNeed,
+        Self::LooksWakeOthers,
         Self::BatchesComeBack,
         Self::QueuesBehindOthers,
         Self::WaitersStandForProcesses,

@@ -95,6 +95,16 @@ pub(super) fn lending_and_waiting() -> Scope {
     }
 }
 
+/// Workers of pods that help each other look themselves who is blocked.
+pub(super) fn alarms() -> Scope {
+    Scope {
+        name: "lending-alarms",
+        about: "managed pools help each other, and their idle workers look who is blocked",
+        faults: Faults { lending: true, alarms: true, ..NONE },
+        ..lending_and_waiting()
+    }
+}
+
 /// A worker that was woken gets no CPU, and the other pod runs what waits.
 pub(super) fn starving() -> Scope {
     Scope {

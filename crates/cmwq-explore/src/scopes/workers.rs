@@ -133,6 +133,19 @@ pub(super) fn reports_lost() -> Scope {
     }
 }
 
+/// Idle workers are woken as their CPU idles, and look themselves who is blocked.
+pub(super) fn alarms() -> Scope {
+    Scope {
+        name: "alarms",
+        about: "idle workers that the sentinel wakes look themselves who is blocked, or back",
+        pools: vec![PoolSpec::per_cpu(3)],
+        items: programs(&[&[WaitFor(1)], &[], &[WaitFor(1)]]),
+        clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)], &[Queue(2, 0, 0)]]),
+        faults: Faults { alarms: true, culls: 1, failed_creations: 1, ..NONE },
+        ..blocking()
+    }
+}
+
 /// Items that do not count as running, from the beginning or since they were seen to hog a CPU.
 pub(super) fn hogs() -> Scope {
     let intensive = QueueSpec { cpu_intensive: true, ..QueueSpec::new(Kind::PerCpu, &[0], 8) };

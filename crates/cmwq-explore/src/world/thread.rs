@@ -131,6 +131,11 @@ impl Thread {
         self.at == At::Awake && self.run.is_none()
     }
 
+    /// A worker that sleeps, or that was woken and has not begun to look what to do.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.at == At::Parked && self.run.is_none() && self.todo.is_empty()
+    }
+
     pub(crate) fn new(who: Who) -> Self {
         Self {
             who,

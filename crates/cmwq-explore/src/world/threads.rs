@@ -329,36 +329,57 @@ impl World<'_> {
         let Some(view) = p.worker_view(id).filter(|view| !view.sleeping) else {
             return Progress::Blocked;
         };
-        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Blocked)]);
+        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Blocked)], None);
         Progress::Moved
     }
 
-    /// What one look has found, and who is woken for it. Fills in what is news.
-    fn report_look(&mut self, pool: u8, findings: &mut [Finding]) {
+    /// What one look has found, and who is woken for it. Fills in what is news. `by`: the idle
+    /// worker that looked itself.
+    fn report_look(&mut self, pool: u8, findings: &mut [Finding], by: Option<(Tid, WorkerId)>) {
         let others_wait = self.others_wait(usize::from(pool));
         let core = &mut self.pools[usize::from(pool)].core;
         let had_backlog = core.has_backlog();
-        let room = core.report_look(findings, None);
+        let (tid, me) = by.map_or((SERVICE, None), |(tid, me)| (tid, Some(me)));
+        let room = core.report_look(findings, me);
         let has_posted = self.left.lending && core.has_backlog() && !had_backlog;
         let replace = |kick| core.replace_blocked(kick, has_posted, || false, || others_wait);
         let kick = room.map_or(Kick::None, replace);
-        self.unlock(SERVICE, pool, kick);
+        assert!(me.is_none_or(|me| kick != Kick::Wake(me)), "who looked itself is woken for it");
+        self.unlock(tid, pool, kick);
+    }
+
+    /// What is found of a worker that is reported blocked, or back if it was blocked.
+    fn finding(&self, tid: Tid) -> Option<(u8, Finding)> {
+        let (pool, id) = self.watched_worker(tid)?;
+        let view = self.pools[usize::from(pool)].core.worker_view(id)?;
+        Some((pool, Finding::new(id, view.seq, Found::of(!view.sleeping))))
     }
 
     /// One look finds both workers blocked, or back.
     pub(crate) fn report_both(&mut self, one: Tid, other: Tid) -> Progress {
-        let finding = |world: &Self, tid| {
-            let (pool, id) = world.watched_worker(tid)?;
-            let view = world.pools[usize::from(pool)].core.worker_view(id)?;
-            Some((pool, Finding::new(id, view.seq, Found::of(!view.sleeping))))
-        };
-        match (finding(self, one), finding(self, other)) {
+        match (self.finding(one), self.finding(other)) {
             (Some((pool, one)), Some((of_other, other))) if pool == of_other => {
-                self.report_look(pool, &mut [one, other]);
+                self.report_look(pool, &mut [one, other], None);
                 Progress::Moved
             }
             _ => Progress::Blocked,
         }
+    }
+
+    /// The sentinel wakes an idle worker, which looks itself and finds another one blocked, or
+    /// back. It asks for work right afterwards, under another hold of the lock. That it was woken
+    /// the core does not know, so it makes no difference when that was.
+    pub(crate) fn alarm(&mut self, looks: Tid, other: Tid) -> Progress {
+        let Some((pool, finding)) = self.finding(other) else { return Progress::Blocked };
+        let thread = self.threads[looks].as_mut().filter(|thread| thread.is_parked());
+        let Some(thread) = thread else { return Progress::Blocked };
+        let Who::Worker(home, me) = thread.who else { return Progress::Blocked };
+        if home != pool || !self.pools[usize::from(pool)].is_watched {
+            return Progress::Blocked;
+        }
+        (thread.token, thread.at) = (false, At::Awake);
+        self.report_look(pool, &mut [finding], Some((looks, me)));
+        Progress::Moved
     }
 
     /// A report comes twice, and one about an earlier run.
@@ -381,7 +402,7 @@ impl World<'_> {
         let Some(view) = p.worker_view(id).filter(|view| view.sleeping) else {
             return Progress::Blocked;
         };
-        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Back)]);
+        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Back)], None);
         Progress::Moved
     }
 
@@ -412,7 +433,7 @@ impl World<'_> {
             return Progress::Blocked;
         }
         let mut hog = Finding::new(id, view.seq, Found::Hog);
-        self.report_look(pool, std::slice::from_mut(&mut hog));
+        self.report_look(pool, std::slice::from_mut(&mut hog), None);
         if hog.is_news { Progress::Moved } else { Progress::Blocked }
     }
 
