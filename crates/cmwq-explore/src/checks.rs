@@ -3,7 +3,7 @@
 use cmwq_core::PoolId;
 use cmwq_core::value::{Listed, PoolValue, WorkerValue};
 
-use crate::world::{At, Named, Who, World};
+use crate::world::{At, Named, Todo, Who, World};
 
 /// Panics if something does not hold.
 pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
@@ -16,6 +16,21 @@ pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
     check_woken(world, pools);
     check_creation(world, pools);
     check_lists(world, pools);
+    check_lines(world);
+}
+
+/// No slot of a limit is free while a pwq stands in line for it, but where somebody is about to
+/// hand it over.
+fn check_lines(world: &World<'_>) {
+    for (n, queue) in world.queues.iter().enumerate() {
+        for (number, (_, limit)) in queue.shared.iter().enumerate() {
+            let hands_over = Todo::HandOver(n as u8, number as u8);
+            let mut todos = world.threads.iter().flatten().flat_map(|thread| &thread.todo);
+            let is_idle = limit.nr() < limit.max() && !limit.waiting().is_empty();
+            let is_known = !is_idle || todos.any(|todo| *todo == hands_over);
+            assert!(is_known, "a slot of queue {n} is free, and some wait in line for it");
+        }
+    }
 }
 
 /// Where *(standby)* or *(coming)* does not hold since a creation has failed or was refused, or

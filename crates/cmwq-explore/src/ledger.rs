@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use cmwq_core::PwqRef;
+use cmwq_core::{PwqRef, Sharing};
 
-use crate::scope::{Kind, QueueSpec, Scope};
+use crate::scope::{Kind, PoolSpec, QueueSpec, Scope};
 use crate::world::{Named, Tid};
 
 /// One queueing of an item.
@@ -31,12 +31,19 @@ pub(crate) struct Standing {
 }
 
 /// Of a queue; the highest, since what was admitted stays.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Limits {
+    sharing: Sharing,
     of_each: u32,
     of_all: u32,
-    /// Which of the two changes.
-    changes_all: bool,
+    /// Of all on the node of each pool.
+    of_nodes: Vec<u32>,
+}
+
+/// The part of a node with `cpus` of `total` CPUs: in proportion, rounded up, and no less than
+/// `min`.
+fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
+    (max * cpus).div_ceil(total).max(min).min(max)
 }
 
 /// See the module header.
@@ -47,32 +54,54 @@ pub(crate) struct Ledger {
     pub(crate) waits: BTreeMap<Tid, Vec<u32>>,
     limits: Vec<Limits>,
     ordered: Vec<bool>,
+    /// Of each pool.
+    nodes: Vec<u32>,
+    /// CPUs of the node of each pool, and of all.
+    cpus: Vec<(u32, u32)>,
     next: u32,
 }
 
 impl Ledger {
     pub(crate) fn new(scope: &Scope) -> Self {
-        let limits = |queue: &QueueSpec| Limits {
-            of_each: queue.max_active,
-            of_all: match queue.kind {
-                Kind::Ordered => 1,
-                _ => queue.node.unwrap_or(u32::MAX),
+        let none = |queue: &QueueSpec| Limits {
+            sharing: queue.sharing,
+            of_each: 0,
+            of_all: match (queue.kind, queue.sharing) {
+                (Kind::Ordered, _) => 1,
+                (_, Sharing::Total(total)) => total,
+                _ => u32::MAX,
             },
-            changes_all: queue.node.is_some() && !queue.is_total,
+            of_nodes: vec![0; scope.pools.len()],
         };
-        Self {
+        let nr_cpus = |node: Option<u32>| -> u32 {
+            let pools = scope.pools.iter().filter(|pool| node.is_none_or(|node| pool.node == node));
+            pools.map(|pool| pool.cpus).sum()
+        };
+        let cpus = |pool: &PoolSpec| (nr_cpus(Some(pool.node)), nr_cpus(None));
+        let mut ledger = Self {
             items: vec![Standing::default(); scope.items.len()],
             waits: BTreeMap::new(),
-            limits: scope.queues.iter().map(limits).collect(),
+            limits: scope.queues.iter().map(none).collect(),
             ordered: scope.queues.iter().map(|queue| queue.kind == Kind::Ordered).collect(),
+            nodes: scope.pools.iter().map(|pool| pool.node).collect(),
+            cpus: scope.pools.iter().map(cpus).collect(),
             next: 0,
+        };
+        for (number, queue) in scope.queues.iter().enumerate() {
+            ledger.limit(number as u8, queue.max_active, queue.min_active);
         }
+        ledger
     }
 
-    pub(crate) fn limit(&mut self, queue: u8, max_active: u32) {
-        let Limits { of_each, of_all, changes_all } = &mut self.limits[usize::from(queue)];
-        let limit = if *changes_all { of_all } else { of_each };
-        *limit = max_active.max(*limit);
+    /// The limits of `queue` are these from now on.
+    pub(crate) fn limit(&mut self, queue: u8, max: u32, min: u32) {
+        let limits = &mut self.limits[usize::from(queue)];
+        let is_split = limits.sharing == Sharing::Nodes;
+        limits.of_each = limits.of_each.max(if is_split { u32::MAX } else { max });
+        for (of_node, (cpus, total)) in limits.of_nodes.iter_mut().zip(&self.cpus) {
+            let part = if is_split { part(max, min, *cpus, *total) } else { u32::MAX };
+            *of_node = part.max(*of_node);
+        }
     }
 
     // ---- items
@@ -139,12 +168,19 @@ impl Ledger {
     }
 
     fn check_limit(&self, queue: u8, at: PwqRef) {
-        let Limits { of_each, of_all, .. } = self.limits[usize::from(queue)];
-        let nr = |all: bool| {
+        let Limits { of_each, of_all, of_nodes, .. } = &self.limits[usize::from(queue)];
+        let pool = |at: PwqRef| at.pool.0 as usize;
+        let is_on_node = |other: PwqRef| self.nodes[pool(other)] == self.nodes[pool(at)];
+        let nr = |counts: &dyn Fn(PwqRef) -> bool| {
             let running = self.items.iter().filter_map(|item| item.running);
-            running.filter(|it| it.queue == queue && (all || it.at == at)).count()
+            running.filter(|it| it.queue == queue && counts(it.at)).count()
         };
-        for (nr, limit) in [(nr(false), of_each), (nr(true), of_all)] {
+        let all = [
+            (nr(&|other| other == at), *of_each),
+            (nr(&is_on_node), of_nodes[pool(at)]),
+            (nr(&|_| true), *of_all),
+        ];
+        for (nr, limit) in all {
             assert!(nr <= limit as usize, "{nr} items of queue {queue} run, and {limit} may");
         }
     }

@@ -3,7 +3,9 @@
 //! Everything is counted and ends, so the space of states closes: each client and each item has a
 //! short program, and faults have a budget.
 
+use cmwq_core::limit::NodeCpus;
 use cmwq_core::place::{Belonging, OwnCpus, PoolKind, QueueKind};
+use cmwq_core::{Limits, Sharing};
 
 /// An item, by its number in [`Scope::items`].
 pub type Item = u8;
@@ -42,9 +44,10 @@ pub enum Op {
     Enable(Item),
     /// `apply_workqueue_attrs`: all slots lead to this pool.
     Apply(Queue, Pool),
-    /// `workqueue_set_max_active`: the limit that all pwqs share, unless it
-    /// [is fixed](QueueSpec::is_total), or that of each.
+    /// `workqueue_set_max_active`.
     SetMaxActive(Queue, u32),
+    /// `workqueue_set_min_active`.
+    SetMinActive(Queue, u32),
     /// `destroy_workqueue`.
     Destroy(Queue),
     /// `alloc_workqueue`: the queue is there again, and leads to this pool.
@@ -72,19 +75,27 @@ pub struct PoolSpec {
     pub workers: u8,
     /// Its workers go when no queue leads to it.
     pub closes: bool,
+    /// On which node its CPUs are.
+    pub node: u32,
 }
 
 impl PoolSpec {
     /// Of one CPU, with so many idle workers.
     #[must_use]
     pub const fn per_cpu(workers: u8) -> Self {
-        Self { kind: PoolKind::Percpu, cpus: 1, workers, closes: false }
+        Self { kind: PoolKind::Percpu, cpus: 1, workers, closes: false, node: 0 }
     }
 
     /// For attributes of a queue's own, with so many idle workers.
     #[must_use]
     pub const fn unbound(workers: u8) -> Self {
-        Self { kind: PoolKind::Unbound, cpus: 1, workers, closes: true }
+        Self { kind: PoolKind::Unbound, closes: true, ..Self::per_cpu(workers) }
+    }
+
+    /// The same on another node.
+    #[must_use]
+    pub const fn on_node(self, node: u32) -> Self {
+        Self { node, ..self }
     }
 
     /// How many workers may run at once, while its CPUs are there or have gone.
@@ -125,12 +136,12 @@ pub struct QueueSpec {
     pub kind: Kind,
     /// Where its slots lead; a slot has a pwq of its own.
     pub slots: Vec<Pool>,
-    /// Limit of each pwq.
+    /// Limit of each pwq, or of all together.
     pub max_active: u32,
-    /// Limit that all pwqs share besides.
-    pub node: Option<u32>,
-    /// That one never changes.
-    pub is_total: bool,
+    /// Whether pwqs share it, or another one.
+    pub sharing: Sharing,
+    /// What each node may run at least, where the limit is split over nodes.
+    pub min_active: u32,
     /// It has a rescuer.
     pub rescuer: bool,
     /// Its items do not count as running.
@@ -141,9 +152,22 @@ impl QueueSpec {
     /// A queue of this kind with these slots and this limit.
     #[must_use]
     pub fn new(kind: Kind, slots: &[Pool], max_active: u32) -> Self {
-        let slots = slots.to_vec();
-        let (node, is_total, rescuer, cpu_intensive) = (None, false, false, false);
-        Self { kind, slots, max_active, node, is_total, rescuer, cpu_intensive }
+        let (slots, sharing) = (slots.to_vec(), Sharing::Each);
+        let (rescuer, cpu_intensive, min_active) = (false, false, 1);
+        Self { kind, slots, max_active, sharing, min_active, rescuer, cpu_intensive }
+    }
+
+    /// The same with a limit that is split over the nodes.
+    #[must_use]
+    pub fn split(kind: Kind, slots: &[Pool], max_active: u32) -> Self {
+        Self { sharing: Sharing::Nodes, ..Self::new(kind, slots, max_active) }
+    }
+
+    /// Its limits as the core has them.
+    pub(crate) fn limits(&self) -> Limits {
+        let mut limits = Limits::new(self.sharing, self.max_active);
+        limits.set_min_active(self.min_active);
+        limits
     }
 }
 
@@ -218,6 +242,11 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Of each pool the node, and how many CPUs it has there.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = NodeCpus> {
+        self.pools.iter().map(|pool| (Some(pool.node), pool.cpus))
+    }
+
     /// Whether the links of `queue` stay as they are.
     #[must_use]
     pub fn is_static(&self, queue: Queue) -> bool {

@@ -71,6 +71,8 @@ pub fn gate() -> Vec<Scope> {
         moving::ordered_taken_back(),
         moving::node(),
         moving::total(),
+        moving::split(),
+        moving::split_and_attributes(),
         moving::node_and_attributes(),
         helping::rescue(),
         helping::rescue_in_turn(),

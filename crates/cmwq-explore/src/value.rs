@@ -340,6 +340,7 @@ impl Value {
             Todo::Spare(pool) => self.bytes.extend([1, pool]),
             Todo::Manage(pool, _) => self.bytes.extend([2, pool]),
             Todo::Created(pool, _, by) => self.bytes.extend([3, pool, u8::from(by.is_some())]),
+            Todo::HandOver(queue, limit) => self.bytes.extend([11, queue, limit]),
             Todo::Grant(at) => {
                 self.bytes.push(4);
                 self.at(at);
@@ -368,8 +369,11 @@ impl Value {
         if queue.books.work_color() != 0 || queue.books.first().is_some() {
             self.debug(&queue.books);
         }
-        if let Some(node) = &queue.node {
-            self.debug(&(node.nr(), node.max(), node.waiting()));
+        for limit in [queue.limits.max_active(), queue.limits.min_active()] {
+            self.bytes.extend(limit.to_le_bytes());
+        }
+        for (node, limit) in &queue.shared {
+            self.debug(&(node, limit.nr(), limit.max(), limit.waiting()));
         }
     }
 

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
-    Closed, Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
-    PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs, Rule, WorkerId, WqKey,
+    Closed, Effects, FlushState, Inbox, Kick, Limits, NodeLimit, NodeMemory, NodeSlots, PoolConfig,
+    PoolId, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
@@ -111,8 +111,9 @@ pub(crate) struct Queue {
     pub(crate) countdown: Cell<u32>,
     /// Who holds the queue's lock (WQ) from step to step.
     pub(crate) lock: Option<Tid>,
-    pub(crate) node: Option<Arc<NodeLimit<Memory>>>,
-    pub(crate) max_active: u32,
+    pub(crate) limits: Limits,
+    /// The limits that pwqs share, by node.
+    pub(crate) shared: Vec<(Option<u32>, Arc<NodeLimit<Memory>>)>,
     /// For which the rescuer was called.
     pub(crate) called: Vec<PwqRef>,
 }
@@ -183,7 +184,7 @@ impl<'s> World<'s> {
             }
         }
         for (n, spec) in scope.queues.iter().enumerate() {
-            world.queues.push(Queue::new(spec.node, spec.max_active));
+            world.queues.push(Queue::new(spec.limits()));
             if spec.rescuer {
                 world.threads.push(Some(Thread::new(Who::Rescuer(n as u8))));
             }
@@ -211,7 +212,7 @@ impl<'s> World<'s> {
     /// Makes a queue's pwqs, one for each slot.
     pub(crate) fn open_queue(&mut self, queue: u8, slots: &[u8]) {
         let spec = &self.scope.queues[usize::from(queue)];
-        let fresh = Queue::new(spec.node, spec.max_active);
+        let fresh = Queue::new(spec.limits());
         self.queues[usize::from(queue)] = Queue { is_alive: true, ..fresh };
         for &pool in slots {
             let link = self.lead(queue, pool);
@@ -222,11 +223,12 @@ impl<'s> World<'s> {
     /// Makes a link: a new pwq in `pool`.
     pub(crate) fn lead(&mut self, queue: u8, pool: u8) -> usize {
         let spec = &self.scope.queues[usize::from(queue)];
+        let shared = self.shared_limit(queue, pool);
         let q = &mut self.queues[usize::from(queue)];
         let config = PwqConfig {
             wq: WqKey(u32::from(queue)),
-            max_active: q.max_active,
-            node: q.node.clone().map(|node| node as Arc<dyn NodeSlots>),
+            max_active: q.limits.own(false),
+            node: shared.map(|limit| limit as Arc<dyn NodeSlots>),
             cpu_intensive: spec.cpu_intensive,
             rescuer: spec.rescuer,
             work_color: q.books.work_color(),
@@ -242,6 +244,19 @@ impl<'s> World<'s> {
         q.pwqs.add(at);
         q.made.push(at);
         q.made.len() - 1
+    }
+
+    /// The limit that a pwq of `queue` in `pool` shares, made with the first one on its node.
+    fn shared_limit(&mut self, queue: u8, pool: u8) -> Option<Arc<NodeLimit<Memory>>> {
+        let (scope, q) = (self.scope, &mut self.queues[usize::from(queue)]);
+        let node = q.limits.shared_by(Some(scope.pools[usize::from(pool)].node))?;
+        if let Some((_, limit)) = q.shared.iter().find(|(known, _)| *known == node) {
+            return Some(Arc::clone(limit));
+        }
+        let share = q.limits.share(false, node, scope.cpus());
+        let limit = Arc::new(NodeLimit::new(share, Memory::default()));
+        q.shared.push((node, Arc::clone(&limit)));
+        Some(limit)
     }
 
     // ---- what a lock hold ends with
@@ -287,6 +302,8 @@ impl<'s> World<'s> {
         if !self.thread(tid).todo.is_empty() {
             match self.thread(tid).todo[0] {
                 Todo::Created(..) | Todo::Grant(_) => self.catch_up_to_first(),
+                // Without a pool's lock.
+                Todo::HandOver(..) => {}
                 _ => self.catch_up(),
             }
             return self.do_first(tid);
@@ -367,7 +384,7 @@ impl<'s> World<'s> {
 }
 
 impl Queue {
-    fn new(node: Option<u32>, max_active: u32) -> Self {
+    fn new(limits: Limits) -> Self {
         Self {
             is_alive: false,
             closed: Closed::NOT,
@@ -378,8 +395,8 @@ impl Queue {
             books: FlushState::new(),
             countdown: Cell::new(0),
             lock: None,
-            node: node.map(|max| Arc::new(NodeLimit::new(max, Memory::default()))),
-            max_active,
+            limits,
+            shared: Vec::new(),
             called: Vec::new(),
         }
     }

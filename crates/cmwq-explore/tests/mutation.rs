@@ -27,6 +27,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::FlushedTells, "flushing", "no fair continuation"),
     (Rule::ConcurrencyKicks, "hotplug", "(coming)"),
     (Rule::WaitersLeaveTheLine, "node-attributes", "a removed pwq waited for a slot"),
+    (Rule::RisesAreHandedOver, "split", "some wait in line for it"),
     (Rule::GrantsArePassedOn, "node-attributes", "no fair continuation"),
     (Rule::GuestKicksBehind, "rescue-in-turn", "(coming)"),
     (Rule::LendersLeaveAStandby, "lending-woken", "(standby)"),

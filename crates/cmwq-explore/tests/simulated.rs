@@ -11,7 +11,7 @@ use cmwq_sim::{run_seed, simulate_without};
 const SEEDS: u64 = 1_000;
 
 /// What no random run has shown in 1,000 seeds, and why. The search notices all of them.
-const ONLY_SEARCHED: [Rule; 18] = [
+const ONLY_SEARCHED: [Rule; 19] = [
     // The next look at the worker puts right what they prevent, before anybody complains.
     Rule::ReportsNameTheirRun,
     Rule::AskingIsRunning,
@@ -40,6 +40,8 @@ const ONLY_SEARCHED: [Rule; 18] = [
     Rule::ArmingAsksWithTheLock,
     // What expires is let in and queued at once there.
     Rule::DestroyedRefuses,
+    // The driver does it, there as here.
+    Rule::RisesAreHandedOver,
     // It has a sabotage of its own there.
     Rule::RunsLeftBehindAreFound,
     // All pwqs of a queue are read in one event there.

@@ -105,6 +105,10 @@ pub enum Rule {
     /// [`LastLook`](crate::LastLook). The search takes it out by itself.
     #[cfg(feature = "explore")]
     LastLooksSeeNoProgress,
+    /// When a limit has risen that pwqs share, its new slots go to those in line: see
+    /// [`NodeLimit::set_max`](crate::NodeLimit::set_max). The search takes it out by itself.
+    #[cfg(feature = "explore")]
+    RisesAreHandedOver,
     /// Who was let in, and finds that the queue is being destroyed meanwhile, is refused: see
     /// [`Closed::still_lets_in`](crate::Closed::still_lets_in). The search takes it out by itself.
     #[cfg(feature = "explore")]
@@ -156,6 +160,7 @@ impl Rule {
         Self::ArmingAsksWithTheLock,
         Self::RunsLeftBehindAreFound,
         Self::LastLooksSeeNoProgress,
+        Self::RisesAreHandedOver,
         Self::DestroyedRefuses,
     ];
 }

@@ -136,12 +136,12 @@ pub(super) fn limited() -> Scope {
 
 /// Two pools share a limit, and two queues one of the pools.
 pub(super) fn shared() -> Scope {
-    let node = QueueSpec { node: Some(1), ..QueueSpec::new(Kind::PerCpu, &[0, 1], 8) };
+    let split = QueueSpec::split(Kind::PerCpu, &[0, 1], 1);
     Scope {
         name: "batches-shared",
         about: "two pools take items along by one limit, beside another queue",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
-        queues: vec![node, QueueSpec::new(Kind::PerCpu, &[0], 8)],
+        queues: vec![split, QueueSpec::new(Kind::PerCpu, &[0], 8)],
         items: programs(&[&[], &[], &[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0)],

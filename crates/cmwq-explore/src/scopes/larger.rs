@@ -68,8 +68,7 @@ fn moving() -> Scope {
 
 /// Queues with rescuers and a shared limit, where threads cannot be had now and then.
 fn rescued() -> Scope {
-    let queue =
-        QueueSpec { rescuer: true, node: Some(2), ..QueueSpec::new(Kind::Unbound, &[0, 1], 8) };
+    let queue = QueueSpec { rescuer: true, ..QueueSpec::split(Kind::Unbound, &[0, 1], 2) };
     Scope {
         name: "rescued",
         about: "a queue with a rescuer and a shared limit moves while threads cannot be had",

@@ -2,8 +2,11 @@
 
 use super::workers::blocking;
 use super::{NONE, programs};
-use crate::scope::Op::{Apply, Cancel, CancelSync, FlushQueue, Queue, SetMaxActive, WaitFor};
+use crate::scope::Op::{
+    Apply, Cancel, CancelSync, FlushQueue, Queue, SetMaxActive, SetMinActive, WaitFor,
+};
 use crate::scope::{Kind, PoolSpec, QueueSpec, Scope};
+use cmwq_core::Sharing;
 
 /// Attributes change there and back, with items that wait for items.
 pub(super) fn attributes() -> Scope {
@@ -63,12 +66,11 @@ pub(super) fn retiring() -> Scope {
 
 /// A limit that two pools share.
 pub(super) fn node() -> Scope {
-    let queue = QueueSpec { node: Some(1), ..QueueSpec::new(Kind::PerCpu, &[0, 1], 8) };
     Scope {
         name: "node",
         about: "two pools share a limit, which changes; items are taken back",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
-        queues: vec![queue],
+        queues: vec![QueueSpec::split(Kind::PerCpu, &[0, 1], 1)],
         items: programs(&[&[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 1)],
@@ -83,7 +85,7 @@ pub(super) fn node() -> Scope {
 /// A limit of each pool, which changes, and another one that both share.
 pub(super) fn total() -> Scope {
     let queue = QueueSpec::new(Kind::PerCpu, &[0, 1], 1);
-    let queue = QueueSpec { node: Some(2), is_total: true, ..queue };
+    let queue = QueueSpec { sharing: Sharing::Total(2), ..queue };
     Scope {
         name: "total",
         about: "two pools with limits of their own, which change, share another one",
@@ -97,13 +99,43 @@ pub(super) fn total() -> Scope {
     }
 }
 
+/// A limit is split over two nodes, each of which may run so many at least. The item that is waited
+/// for is behind the part of its node until that rises.
+pub(super) fn split() -> Scope {
+    Scope {
+        name: "split",
+        about: "a limit is split over two nodes, and changes, as does what each runs at least",
+        pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2).on_node(1)],
+        queues: vec![QueueSpec::split(Kind::PerCpu, &[0, 1, 1], 4)],
+        items: programs(&[&[WaitFor(1)], &[], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 1), Queue(2, 0, 0)],
+            &[Queue(3, 0, 1), Queue(1, 0, 2), Cancel(3)],
+            &[SetMaxActive(0, 1), SetMaxActive(0, 2), SetMinActive(0, 2)],
+        ]),
+        ..node()
+    }
+}
+
+/// The queue goes from the one node to the other, with an item that waits for one behind it.
+pub(super) fn split_and_attributes() -> Scope {
+    Scope {
+        name: "split-attributes",
+        about: "a queue moves from one node to another while what each runs at least changes",
+        pools: vec![PoolSpec::unbound(2), PoolSpec::unbound(2).on_node(1)],
+        queues: vec![QueueSpec::split(Kind::Unbound, &[0, 0], 2)],
+        items: programs(&[&[WaitFor(1)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 1)], &[Apply(0, 1), SetMinActive(0, 2)]]),
+        ..attributes()
+    }
+}
+
 /// Pwqs leave while they stand in line for a slot.
 pub(super) fn node_and_attributes() -> Scope {
-    let queue = QueueSpec { node: Some(1), ..QueueSpec::new(Kind::Unbound, &[0, 0], 8) };
     Scope {
         name: "node-attributes",
         about: "a queue with a shared limit moves to another pool while slots are handed over",
-        queues: vec![queue],
+        queues: vec![QueueSpec::split(Kind::Unbound, &[0, 0], 1)],
         items: programs(&[&[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Cancel(0)],

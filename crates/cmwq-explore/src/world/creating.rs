@@ -19,6 +19,8 @@ pub(crate) enum Todo {
     Created(u8, WorkerId, Option<WorkerId>),
     /// A pwq was given a slot of its node.
     Grant(PwqRef),
+    /// The free slots of this limit of a queue go to the pwqs in line.
+    HandOver(u8, u8),
     /// A flush of this queue waits for one pwq less.
     FlushDone(u8),
     /// A retired pwq of this queue has drained.
@@ -58,6 +60,7 @@ impl World<'_> {
                 }
                 self.created(tid, pool, id, by);
             }
+            Todo::HandOver(queue, limit) => self.hand_slot_over(tid, queue, limit),
             Todo::Grant(at) => self.grant(tid, at),
             Todo::FlushDone(queue) => self.flush_pwq_done(queue),
             Todo::Retired(queue) => return self.release_retired(tid, queue),
@@ -176,6 +179,15 @@ impl World<'_> {
         self.unlock(tid, pool, kick);
         if let Some(next) = grant {
             self.thread(tid).todo.insert(0, Todo::Grant(next));
+        }
+    }
+
+    /// One after the other, since a pwq with more items goes to the end of the line.
+    fn hand_slot_over(&mut self, tid: Tid, queue: u8, limit: u8) {
+        let (_, shared) = &self.queues[usize::from(queue)].shared[usize::from(limit)];
+        if let Some(at) = shared.hand_over() {
+            let again = [Todo::Grant(at), Todo::HandOver(queue, limit)];
+            drop(self.thread(tid).todo.splice(0..0, again));
         }
     }
 

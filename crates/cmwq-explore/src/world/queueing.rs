@@ -77,7 +77,7 @@ impl World<'_> {
                 let is_home = word.pool().is_none_or(|last| last == at.pool);
                 let is_idle = !word.is_pending() && word.disable_depth() == 0;
                 // Slots that are shared are asked for by who owns PENDING, or comes for the inbox.
-                let is_shared = self.queues[usize::from(queue)].node.is_some();
+                let is_shared = self.queues[usize::from(queue)].limits.are_shared();
                 let is_saturated = self.pools[at.pool.0 as usize].inbox.is_saturated();
                 if is_home && is_idle && (!is_shared || is_saturated) {
                     if self.scope.is_static(queue) {

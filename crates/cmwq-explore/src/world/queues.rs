@@ -1,7 +1,7 @@
 //! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
 
 use cmwq_core::flush::{self, PwqsToFlush as _};
-use cmwq_core::{Closed, FlushState, LastLook, PoolId, PwqRef, Pwqs, Rule, Start, Stays};
+use cmwq_core::{Closed, FlushState, LastLook, Limits, PoolId, PwqRef, Pwqs, Rule, Start, Stays};
 
 use super::{At, Look, Micro, Pool, Progress, Tid, Todo, Who, World};
 use crate::scope::{Kind, Op};
@@ -38,7 +38,12 @@ impl World<'_> {
                 None => Progress::Blocked,
             },
             Op::Apply(queue, pool) => self.apply_attrs(tid, queue, pool),
-            Op::SetMaxActive(queue, max_active) => self.set_max_active(tid, queue, max_active),
+            Op::SetMaxActive(queue, max_active) => {
+                self.set_limits(tid, queue, |limits| limits.set_max_active(max_active))
+            }
+            Op::SetMinActive(queue, min_active) => {
+                self.set_limits(tid, queue, |limits| limits.set_min_active(min_active))
+            }
             Op::Destroy(queue) => self.destroy(tid, queue),
             Op::ShutDown => self.shut_down(tid),
             Op::Create(queue, pool) => {
@@ -386,26 +391,28 @@ impl World<'_> {
 
     // ---- limits and CPUs
 
-    fn set_max_active(&mut self, tid: Tid, queue: u8, max_active: u32) -> Progress {
+    /// Changes the limits and applies them to all pwqs.
+    fn set_limits(&mut self, tid: Tid, queue: u8, set: impl FnOnce(&mut Limits)) -> Progress {
         if !self.may_lock(tid, queue) {
             return Progress::Blocked;
         }
-        self.ledger.limit(queue, max_active);
-        let q = &mut self.queues[usize::from(queue)];
-        let is_total = self.scope.queues[usize::from(queue)].is_total;
-        if let Some(node) = q.node.clone().filter(|_| !is_total) {
-            node.set_max(max_active);
-            loop {
-                let granted = node.hand_over();
-                let Some(at) = granted else { return self.done(tid) };
-                self.thread(tid).todo.push(Todo::Grant(at));
-            }
+        let (scope, q) = (self.scope, &mut self.queues[usize::from(queue)]);
+        set(&mut q.limits);
+        let limits = q.limits;
+        self.ledger.limit(queue, limits.max_active(), limits.min_active());
+        for (node, limit) in &q.shared {
+            limit.set_max(limits.share(false, *node, scope.cpus()));
         }
-        q.max_active = max_active;
-        for at in q.pwqs.iter().collect::<Vec<_>>() {
+        let own = if limits.is_split() { Vec::new() } else { q.pwqs.iter().collect() };
+        let nr_shared = q.shared.len() as u8;
+        for at in own {
             let core = &mut self.pools[at.pool.0 as usize].core;
-            let kick = core.set_max_active(at.pwq, max_active);
+            let kick = core.set_max_active(at.pwq, limits.own(false));
             self.unlock(tid, at.pool.0 as u8, kick);
+        }
+        if self.without != Some(Rule::RisesAreHandedOver) {
+            let hand_over = (0..nr_shared).map(|limit| Todo::HandOver(queue, limit));
+            self.thread(tid).todo.extend(hand_over);
         }
         self.done(tid)
     }
