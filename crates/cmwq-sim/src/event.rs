@@ -94,6 +94,8 @@ pub enum What {
     LimitSet(GroupNo, u32),
     /// A queue's `max_active` was changed; the limits of its parts follow.
     MaxActiveSet(QueueId, u32),
+    /// Its `min_active` was to be changed.
+    MinActiveSet(QueueId, u32),
     /// A CPU went offline.
     CpuLeft(u32),
     /// A CPU is online again.

@@ -147,6 +147,13 @@ pub enum Op {
         /// The new limit.
         max_active: u32,
     },
+    /// Change what a queue may run at least on each node.
+    SetMinActive {
+        /// Which queue.
+        queue: QueueId,
+        /// So many.
+        min_active: u32,
+    },
     /// Freeze a queue, or thaw it. From outside only.
     SetFrozen {
         /// Which queue.

@@ -21,7 +21,7 @@ pub(super) struct Node {
     is_ordered: Vec<bool>,
     max_active: Vec<u32>,
     is_frozen: Vec<bool>,
-    /// Goes down with `max_active`, and does not come back.
+    /// Goes down with `max_active`, and does not come back by itself.
     min_active: Vec<u32>,
     /// The CPUs that its attributes name.
     cpus: Vec<Option<(Scope, u32)>>,
@@ -76,6 +76,9 @@ impl Checker for Node {
             What::MaxActiveSet(queue, max) => {
                 self.max_active[queue] = max;
                 self.min_active[queue] = self.min_active[queue].min(max);
+            }
+            What::MinActiveSet(queue, min) => {
+                self.min_active[queue] = min.min(self.max_active[queue]);
             }
             What::QueueGone(gone) => {
                 self.groups.retain(|(queue, _), _| *queue != gone);

@@ -64,6 +64,7 @@ impl Engine<'_> {
                 return self.flush_item(item, who);
             }
             Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
+            Op::SetMinActive { queue, min_active } => self.set_min_active(queue, min_active),
             _ => debug_assert!(false, "{op:?} is for the others"),
         }
         false

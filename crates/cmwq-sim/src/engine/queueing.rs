@@ -367,6 +367,14 @@ impl Engine<'_> {
         self.split_limit(queue, false);
     }
 
+    pub(super) fn set_min_active(&mut self, queue: QueueId, min_active: u32) {
+        if self.queues[queue].life == Life::Open {
+            self.queues[queue].limits.set_min_active(min_active);
+            self.note(What::MinActiveSet(queue, min_active));
+            self.split_limit(queue, false);
+        }
+    }
+
     /// KERNEL: `freeze_workqueues_begin`, `thaw_workqueues` — same, for one queue.
     pub(super) fn set_frozen(&mut self, queue: QueueId, is_frozen: bool) {
         self.queues[queue].is_frozen = is_frozen;

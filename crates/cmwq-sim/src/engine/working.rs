@@ -268,7 +268,8 @@ impl Engine<'_> {
             | Op::FlushQueue(_)
             | Op::Cancel(_)
             | Op::CancelSync(_)
-            | Op::SetMaxActive { .. } => {
+            | Op::SetMaxActive { .. }
+            | Op::SetMinActive { .. } => {
                 if self.do_as_anybody(op, Waiter::Worker(tid)) {
                     self.begin_wait(tid, op);
                     return self.block(tid, true);

@@ -235,8 +235,12 @@ impl Maker<'_> {
         let has_limit =
             !self.queues[queue].flags.has(Flag::Ordered) && !self.queues[queue].flags.has(Flag::Bh);
         if has_limit && self.rng.chance(self.taste.relimit) {
-            let max_active = self.rng.magnitude(1, 32) as u32;
-            return Op::SetMaxActive { queue, max_active };
+            let limit = self.rng.magnitude(1, 32) as u32;
+            return if limit.is_multiple_of(4) {
+                Op::SetMinActive { queue, min_active: limit / 4 }
+            } else {
+                Op::SetMaxActive { queue, max_active: limit }
+            };
         }
         self.queueing(item)
     }
