@@ -77,6 +77,8 @@ impl Wq {
         let (was, func) = (item_ref.claim(), item_ref.func());
         debug_assert!(!was.is_pending(), "a fresh item was pending");
         let mut guard = pool.lock_to_queue();
+        // Others ask here whether the queue is being destroyed. This one leaves its pools only with
+        // its last handle, and the caller of `run` has one.
         trace::queue_work(self, pool, item, None);
         let guest = guard.core.guest_enter();
         // SAFETY: PENDING is ours.
