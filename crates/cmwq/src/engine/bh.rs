@@ -142,9 +142,7 @@ impl BhContexts {
 
     fn spawn(&'static self, runtime: &'static Runtime, cpu: u32) -> io::Result<()> {
         #[cfg(test)]
-        if runtime.fault_no_threads() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+        runtime.fault_threads()?;
         let name = thread_name(cpu);
         let (mirror, main) =
             (runtime.inspect.worker(Role::Bh(cpu), &name), runtime.upcalls.bh_main);

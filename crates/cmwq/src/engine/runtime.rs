@@ -3,6 +3,8 @@
 //! Lock: registry ([`Registry`]), inside of placement changes and WQ, outside of attach and the
 //! pools' locks. There is one runtime per process; tests under a model checker make their own.
 
+#[cfg(test)]
+use std::io;
 use std::path::Path;
 
 use cmwq_core::place::{self, StandIn};
@@ -120,6 +122,19 @@ pub(crate) struct Runtime {
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,
+    /// Tests make it hang.
+    #[cfg(test)]
+    hang: Mutex<Option<Arc<Hang>>>,
+}
+
+/// The creation of a worker or a BH context does not return, as it may where memory is short.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Hang {
+    /// Somebody hangs.
+    #[allow(dead_code, reason = "only some tests wait for it")]
+    pub(crate) begun: Event,
+    pub(crate) end: Event,
 }
 
 /// Lock: registry.
@@ -351,6 +366,8 @@ impl Runtime {
             nr_creation_failures: AtomicU64::new(0),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),
+            #[cfg(test)]
+            hang: Mutex::new(None),
         })
     }
 
@@ -713,11 +730,28 @@ impl Runtime {
 
     // ---- tests
 
-    /// Whether tests want thread creation to fail.
+    /// What tests want of thread creation: that it hangs, or fails.
     #[cfg(test)]
-    pub(crate) fn fault_no_threads(&self) -> bool {
+    pub(crate) fn fault_threads(&self) -> io::Result<()> {
+        let hang = lock(&self.hang).clone();
+        if let Some(hang) = hang {
+            hang.begun.set();
+            hang.end.wait(None);
+        }
         // ORDERING: no pairing: a switch of tests.
-        self.no_threads.load(Ordering::Relaxed)
+        if self.no_threads.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    }
+
+    /// From now on who creates a thread hangs, until that ends.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "no loom model uses it")]
+    pub(crate) fn set_fault_threads_hang(&self) -> Arc<Hang> {
+        let hang = Arc::new(Hang { begun: Event::new(), end: Event::new() });
+        *lock(&self.hang) = Some(Arc::clone(&hang));
+        hang
     }
 
     #[cfg(test)]

@@ -127,9 +127,7 @@ impl Pool {
     fn spawn(&'static self, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
         let runtime = self.runtime;
         #[cfg(test)]
-        if runtime.fault_no_threads() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+        runtime.fault_threads()?;
         let name = thread.comm.base().to_owned();
         #[cfg(cmwq_shuttle)]
         let parker = thread.parker;

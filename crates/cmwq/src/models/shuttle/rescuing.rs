@@ -1,5 +1,7 @@
 //! Rescuers, the service that calls them, and the managers and workers that come after all.
 
+use std::time::Duration;
+
 use shuttle::thread;
 
 use super::{Count, Pods, World, check};
@@ -9,6 +11,8 @@ use crate::engine::attrs::Attrs;
 use crate::engine::current::blocking;
 use crate::engine::current::current_is_mem_reclaim;
 use crate::engine::reclaim::current_is_rescuer;
+use crate::engine::runtime::Hang;
+use crate::engine::service::leave_creation;
 use crate::os::park::Event;
 use crate::os::sync::Arc;
 
@@ -158,5 +162,89 @@ fn a_rescuer_against_a_change_of_attributes() {
         changer.join().unwrap();
         wq.flush();
         assert_eq!(count.get(), 3);
+    });
+}
+
+/// Threads cannot be had before an item of a queue with a rescuer has run. So nobody whom the
+/// rescuer's coming depends on may create one. `queue` queues that item; nobody waits for it in a
+/// way by which he might run it himself.
+fn check_where_creation_hangs(
+    queue: impl Fn(&World, &Workqueue, Arc<Hang>) + Copy + Send + Sync + 'static,
+) {
+    check(Pods::One, move |world| {
+        let wq = reclaim(world, Builder::percpu);
+        let hang = world.runtime.set_fault_threads_hang();
+        queue(world, &wq, Arc::clone(&hang));
+        hang.end.wait(None);
+    });
+}
+
+/// The service is asked for a worker by a thread whose workers would inherit what they must not
+/// have.
+#[test]
+fn a_rescuer_comes_while_the_worker_is_being_created_for_somebody() {
+    check_where_creation_hangs(|_, wq, hang| {
+        leave_creation();
+        drop(wq.queue_on(0, move || hang.end.set()));
+    });
+}
+
+/// A worker of one pool is being created, and the item is in another one, whose turn would be next.
+#[test]
+fn a_rescuer_comes_to_the_pool_that_is_behind_it() {
+    check_where_creation_hangs(|_, wq, hang| {
+        leave_creation();
+        drop(wq.queue_on(0, || ()));
+        drop(wq.queue_on(1, move || hang.end.set()));
+    });
+}
+
+/// Who queues does not wait for a worker.
+#[test]
+fn a_rescuer_comes_for_the_second_item_of_a_thread() {
+    check_where_creation_hangs(|_, wq, hang| {
+        drop(wq.queue_on(0, || ()));
+        drop(wq.queue_on(1, move || hang.end.set()));
+    });
+}
+
+/// The item is queued when its time has come.
+#[test]
+fn a_rescuer_comes_for_an_item_whose_timer_has_expired() {
+    check_where_creation_hangs(|_, wq, hang| {
+        drop(wq.queue_delayed_on(0, || (), Duration::from_millis(1)));
+        drop(wq.queue_delayed_on(1, move || hang.end.set(), Duration::from_millis(2)));
+    });
+}
+
+/// Creation has failed, and is tried again: of a worker of another queue, and of a BH context.
+#[test]
+fn a_rescuer_comes_while_a_creation_is_tried_again() {
+    for kind in [Builder::percpu, Builder::bh] {
+        check(Pods::One, move |world| {
+            let wq = reclaim(world, Builder::percpu);
+            let other = world.queue(kind);
+            world.runtime.set_fault_no_threads(true);
+            drop(other.queue_on(0, || ()));
+            let hang = world.runtime.set_fault_threads_hang();
+            hang.begun.wait(None);
+            world.runtime.set_fault_no_threads(false);
+            let theirs = Arc::clone(&hang);
+            drop(wq.queue_on(1, move || theirs.end.set()));
+            hang.end.wait(None);
+        });
+    }
+}
+
+/// A BH context is being created.
+#[test]
+fn a_rescuer_comes_while_a_context_is_being_created() {
+    check_where_creation_hangs(|world, wq, hang| {
+        let bh = world.queue(Builder::bh);
+        drop(bh.queue_on(0, || ()));
+        let theirs = Arc::clone(&hang);
+        drop(wq.queue_on(0, move || theirs.end.set()));
+        // A queue that is dropped waits for its items.
+        hang.end.wait(None);
     });
 }
