@@ -39,6 +39,7 @@ pub(crate) mod bh_thread;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod callbacks;
 pub(crate) mod caller_computes;
+pub(crate) mod creator;
 pub(crate) mod current;
 pub(crate) mod delayed;
 pub(crate) mod detection;

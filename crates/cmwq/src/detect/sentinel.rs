@@ -151,6 +151,12 @@ impl<P: Guarded> Sentinels<P> {
         }
     }
 
+    /// Whether [`cover`](Self::cover) would have nothing to do. Lock-free.
+    pub(crate) fn covers(&self, pool: &'static P, cpus: &CpuSet) -> bool {
+        let mut sentinels = cpus.iter().filter_map(|cpu| self.cpus.get(cpu as usize));
+        sentinels.all(|sentinel| sentinel.knows(pool) && !sentinel.is_to_start())
+    }
+
     /// Makes sure that these CPUs have sentinels that know `pool`; `cpus` is called under the lock
     /// under which sentinels are moved. Creates threads: not for hot paths. Where there is none to
     /// be had, a call a second later tries again.
@@ -227,7 +233,7 @@ impl<P: Guarded> Sentinel<P> {
         }
     }
 
-    /// Caller holds `setup`.
+    /// A hint to who does not hold `setup`.
     fn is_to_start(&self) -> bool {
         // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
         self.state.load(Ordering::Relaxed) == OFF

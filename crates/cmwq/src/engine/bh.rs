@@ -67,7 +67,7 @@ enum State {
     /// Not needed yet.
     Off,
     On,
-    /// Needed, but no thread could be created.
+    /// Needed, but no thread could be created, or none has been yet.
     Missing,
     /// Its thread has left, as all do in the end, or would.
     Gone,
@@ -99,8 +99,15 @@ impl BhContexts {
         if threads[cpu as usize] == State::Off {
             // ORDERING: no pairing of its own: see `raise`.
             let is_late = self.is_leaving.load(Ordering::Relaxed);
-            threads[cpu as usize] =
-                if is_late { State::Gone } else { self.start(pool.runtime, cpu) };
+            threads[cpu as usize] = if is_late {
+                State::Gone
+            } else if pool.runtime.service.has_creator() {
+                // As for workers: see `Pool::need_worker`.
+                pool.runtime.service.retry_at(clock::now());
+                State::Missing
+            } else {
+                self.start(pool.runtime, cpu)
+            };
         }
         drop(threads);
         // Another queue may have found the pool in the registry, and raised the context when it
@@ -110,12 +117,22 @@ impl BhContexts {
         }
     }
 
-    /// Tries again to create the threads that could not be created. By the service.
+    /// Creates the threads that could not be created, or were left to be. By the service or its
+    /// creator.
     #[cold]
     pub(crate) fn retry(&'static self, runtime: &'static Runtime) {
-        for (cpu, state) in (0..).zip(lock(&self.threads).iter_mut()) {
-            if *state == State::Missing {
-                *state = self.start(runtime, cpu);
+        for (cpu, _) in (0..).zip(&self.cpus) {
+            // Not under the lock: others may wait for it who must not wait for a thread.
+            let is_missing = {
+                let state = &mut lock(&self.threads)[cpu as usize];
+                let is_missing = *state == State::Missing;
+                if is_missing {
+                    *state = State::On;
+                }
+                is_missing
+            };
+            if is_missing && self.start(runtime, cpu) == State::Missing {
+                lock(&self.threads)[cpu as usize] = State::Missing;
             }
         }
     }

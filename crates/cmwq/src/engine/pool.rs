@@ -406,7 +406,7 @@ impl Pool {
             Todo::Nothing | Todo::Wake(_) => {}
             Todo::Watch { begin } => self.begin_watch(begin),
             Todo::NeedFirst if leaves_out("act.first") => {}
-            Todo::NeedFirst => self.create_worker(Creator::First),
+            Todo::NeedFirst => self.need_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
         }
     }

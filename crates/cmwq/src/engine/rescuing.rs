@@ -10,7 +10,7 @@
 //! Lock: maydays ([`Maydays`]), inside of a pool's.
 //!
 //! A rescuer never creates a worker, not even if its item queues something that needs one: that may
-//! take long, and the worker would inherit its priority. The service does it
+//! take long, and the worker would inherit its priority. The creator does it
 //! ([`PoolState::may_create`](cmwq_core::PoolState::may_create)).
 
 use std::io;
@@ -48,13 +48,17 @@ enum Next {
     Leave,
 }
 
-/// Gives `wq` its rescuer, before the queue is handed out.
+/// Gives `wq` its rescuer, before the queue is handed out. Before the first one comes who creates
+/// threads in the place of the service thread, so that this can always call it.
 ///
 /// # Errors
 /// If the system has no thread to give.
 pub(crate) fn start(wq: &Wq) -> io::Result<()> {
     let name = format!("kworker/R-{}", wq.name);
     let (name, runtime) = (sense::sched::fitting_name(&name), wq.runtime);
+    if let Some(asked) = runtime.service.ask_for_creator() {
+        current::blocking(|| asked.wait())?;
+    }
     let mirror = runtime.inspect.worker(Role::Rescuer(wq.key), name);
     let rescuer = Arc::new(Rescuer {
         wq: wq.key,

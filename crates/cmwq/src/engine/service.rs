@@ -1,12 +1,13 @@
 //! Requests for work that is due at a time, and not on an event. Any thread makes them; the
-//! [service thread](crate::engine::service_thread) does the work.
+//! [service thread](crate::engine::service_thread) does the work, or has its
+//! [creator](crate::engine::creator) do what creates threads.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
 //! failed creation, calls for rescuers, names of idle workers. The thread sleeps without a deadline
 //! when there is none of these: a process whose queues are idle is not woken.
 
 use std::cell::Cell;
-use std::mem;
+use std::{io, mem};
 
 use cmwq_core::detect::tick::TICK_FIRST_NS;
 use cmwq_core::{Creator, Nanos};
@@ -17,7 +18,8 @@ use crate::engine::pool::Pool;
 use crate::engine::timers::Timers;
 use crate::os::clock;
 use crate::os::generation;
-use crate::os::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::os::park::Event;
+use crate::os::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// Delay between a worker's change of queue and the change of its thread's name.
 const WRITE_COMMS_AFTER: Nanos = 25_000_000;
@@ -37,6 +39,8 @@ pub(crate) struct Service {
     pub(crate) retry_at: AtomicU64,
     pub(crate) mayday_at: AtomicU64,
     pub(crate) comms_at: AtomicU64,
+    /// The watchdog has to be started.
+    pub(crate) watchdog_at: AtomicU64,
     /// A worker was found on a CPU that is not its own.
     pub(crate) rescan_at: AtomicU64,
     to_create_for: Mutex<ToCreateFor>,
@@ -44,19 +48,22 @@ pub(crate) struct Service {
     pub(crate) is_wanted_now: AtomicBool,
     /// The tick finds blocked workers before the sentinels do. A hint for these.
     pub(crate) is_tick_first: AtomicBool,
-    pub(crate) has_to_start_watchdog: AtomicBool,
+    /// See [`has_creator`](Self::has_creator).
+    has_creator: AtomicBool,
     pub(crate) is_stopping: AtomicBool,
 }
 
 crate::os::sync::thread_local! {
-    static IS_SERVICE: Cell<bool> = const { Cell::new(false) };
-    /// Workers would inherit what they must not have: see [`leave_creation`].
+    /// The thread is who creates what others leave to be created.
+    static IS_CREATOR: Cell<bool> = const { Cell::new(false) };
+    /// It creates none itself: see [`leave_creation`].
     static LEAVES_CREATION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread has signals blocked that the program's threads have not. Workers that it
-/// needs are created by the service.
+/// The calling thread has signals blocked that the program's threads have not, or must not be kept
+/// by a creation. Workers that it needs are created by the service, or the creator.
 pub(crate) fn leave_creation() {
+    IS_CREATOR.with(|is| is.set(false));
     LEAVES_CREATION.with(|leaves| leaves.set(true));
 }
 
@@ -64,13 +71,43 @@ pub(crate) fn leaves_creation() -> bool {
     LEAVES_CREATION.try_with(Cell::get).unwrap_or(false)
 }
 
+/// Whether others leave creations to the calling thread.
+pub(crate) fn is_creator() -> bool {
+    IS_CREATOR.try_with(Cell::get).unwrap_or(false)
+}
+
 /// Who relies on the thread for a worker.
 #[derive(Debug, Default)]
 struct ToCreateFor {
     /// Pools that wait for it to create one, and as whom, see [`Service::create_for`].
     pools: Vec<(&'static Pool, Creator)>,
+    /// Who is about to start a rescuer, and waits for the creator.
+    askers: Vec<Arc<Asked>>,
     /// Nobody may rely on it any more.
     has_ended: bool,
+}
+
+/// A request for the creator, and the answer.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    refused: Mutex<Option<io::Error>>,
+    is_answered: Event,
+}
+
+impl Asked {
+    pub(crate) fn answer(&self, answer: io::Result<()>) {
+        *lock(&self.refused) = answer.err();
+        self.is_answered.set();
+    }
+
+    /// Waits until the creator is there.
+    ///
+    /// # Errors
+    /// If the system has no thread to give.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        self.is_answered.wait(None);
+        lock(&self.refused).take().map_or(Ok(()), Err)
+    }
 }
 
 impl Service {
@@ -84,26 +121,61 @@ impl Service {
             retry_at: AtomicU64::new(NEVER),
             mayday_at: AtomicU64::new(NEVER),
             comms_at: AtomicU64::new(NEVER),
+            watchdog_at: AtomicU64::new(NEVER),
             rescan_at: AtomicU64::new(NEVER),
             to_create_for: Mutex::new(ToCreateFor::default()),
             is_wanted_now: AtomicBool::new(false),
             is_tick_first: AtomicBool::new(true),
-            has_to_start_watchdog: AtomicBool::new(false),
+            has_creator: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
     }
 
-    /// The calling thread is the service's, for good.
+    /// The calling thread is the service's or the creator, and creates what others leave to it.
     pub(crate) fn begin() {
-        IS_SERVICE.with(|is| is.set(true));
+        IS_CREATOR.with(|is| is.set(true));
     }
 
-    /// The watchdog is needed, and has no thread.
+    /// The watchdog is needed at `at`, and has no thread.
     #[cold]
-    pub(crate) fn start_watchdog(&self) {
-        // ORDERING: no pairing of its own: the thread sees it when it takes the wake-up's token.
-        self.has_to_start_watchdog.store(true, Ordering::Relaxed);
+    pub(crate) fn start_watchdog_at(&self, at: Nanos) {
+        self.plan.lower(&self.watchdog_at, at);
+    }
+
+    /// There is, or has been, a rescuer. From now on the service thread creates nobody, and neither
+    /// does a thread that only queues: it might hang where memory is short, until what the rescuer
+    /// would do is done.
+    pub(crate) fn has_creator(&self) -> bool {
+        // ORDERING: no pairing: who made the queue has waited for it. Others that miss it are as
+        // if they had come before.
+        self.has_creator.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the creator. `None`: it is there, or the thread has ended, and with it all queues
+    /// that could need a rescuer.
+    pub(crate) fn ask_for_creator(&self) -> Option<Arc<Asked>> {
+        let mut to_create_for = lock(&self.to_create_for);
+        if to_create_for.has_ended || self.has_creator() {
+            return None;
+        }
+        let asked = Arc::new(Asked { refused: Mutex::new(None), is_answered: Event::new() });
+        to_create_for.askers.push(Arc::clone(&asked));
+        drop(to_create_for);
         self.plan.wake();
+        Some(asked)
+    }
+
+    /// Who waits for the creator. By the thread.
+    pub(crate) fn askers(&self) -> Vec<Arc<Asked>> {
+        mem::take(&mut lock(&self.to_create_for).askers)
+    }
+
+    /// The creator is there. By the thread, which creates nobody from now on.
+    pub(crate) fn creator_has_come(&self) {
+        leave_creation();
+        // Under the lock: those who ask see it, or are answered.
+        let _to_create_for = lock(&self.to_create_for);
+        self.has_creator.store(true, Ordering::Relaxed);
     }
 
     /// Asks the thread to end.
@@ -145,13 +217,10 @@ impl Service {
 
     /// The pool needs a worker, which must not inherit the caller's scheduling policy, or the
     /// signals that it has blocked. `by`: who the caller would be, as whom the thread acts.
-    /// `false`: the caller creates it all the same, since the thread has ended, or is the caller.
-    /// It has the process's own policy, unless somebody has given another one to it.
+    /// `false`: the caller creates it all the same, since the thread has ended. It has the
+    /// process's own policy, unless somebody has given another one to it; so has the creator.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool, by: Creator) -> bool {
-        if IS_SERVICE.with(Cell::get) {
-            return false;
-        }
         let mut to_create_for = lock(&self.to_create_for);
         if to_create_for.has_ended {
             return false;
@@ -172,7 +241,11 @@ impl Service {
 
     /// From now on nobody relies on the thread; who did before is known to it then.
     pub(crate) fn end(&self) {
-        lock(&self.to_create_for).has_ended = true;
+        let mut to_create_for = lock(&self.to_create_for);
+        to_create_for.has_ended = true;
+        let askers = mem::take(&mut to_create_for.askers);
+        drop(to_create_for);
+        askers.iter().for_each(|asked| asked.answer(Ok(())));
     }
 
     /// Whether the thread has ended: it may have missed what was asked of it before.

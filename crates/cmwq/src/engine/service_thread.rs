@@ -1,13 +1,16 @@
 //! The service thread: does what must happen at a time rather than on an event, see
-//! [`service`](crate::engine::service).
+//! [`service`](crate::engine::service). It calls rescuers, so from the first one on it leaves what
+//! creates threads to the [creator](crate::engine::creator).
 
+use std::io;
 use std::ptr::NonNull;
 
 use cmwq_core::detect::Tick;
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::place::Rescan;
-use cmwq_core::{Creator, FIRE_BATCH, Nanos, Retry, Timer, WorkItem};
+use cmwq_core::{FIRE_BATCH, Nanos, Timer, WorkItem};
 
+use crate::engine::creator::{Creations, Creator};
 use crate::engine::delayed::{self, Held};
 use crate::engine::detection;
 use crate::engine::plan::NEVER;
@@ -16,10 +19,9 @@ use crate::engine::runtime::Runtime;
 use crate::engine::service::Service;
 use crate::os::IS_MODEL;
 use crate::os::clock;
-use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense;
-use crate::os::sync::{Ordering, leaves_out, lock};
+use crate::os::sync::{Arc, AtomicU64, Ordering, lock};
 
 const SERVICE_STACK: usize = 256 << 10;
 
@@ -45,8 +47,8 @@ struct Loop {
     is_behind: bool,
     /// When to look at the CPUs again.
     rescan: Rescan,
-    /// When to try to start the watchdog, if it is wanted.
-    watchdog_due: Nanos,
+    /// Who creates threads, if there have been rescuers.
+    creator: Option<Arc<Creator>>,
     due: Vec<NonNull<Timer>>,
     /// Scratch space of [`delayed::expired`].
     items: Vec<NonNull<WorkItem>>,
@@ -71,7 +73,7 @@ impl Loop {
             items: Vec::with_capacity(FIRE_BATCH),
             held: Vec::new(),
             rescan: Rescan::begin(clock::now()),
-            watchdog_due: 0,
+            creator: None,
             pools: Vec::new(),
         }
     }
@@ -92,25 +94,14 @@ impl Loop {
             self.fire(now);
             self.tick(now);
             self.cull(now);
-            self.retry(now);
+            self.start_creator();
+            let due = self.creations(now);
+            self.create(due);
             self.mayday(now);
-            self.create();
-            self.start_watchdog(now);
             self.write_comms(now);
-            self.rescan(now);
             self.service.plan.sleep(|| self.deadline());
         }
-        self.end();
-    }
-
-    /// Who was let in just before all was shut down may have queued something that waits for a
-    /// worker. Who needs one from now on does not rely on this thread.
-    fn end(&self) {
-        self.service.end();
-        self.runtime.bh.come_back_to_work(self.runtime);
-        for pool in self.runtime.pools() {
-            pool.create_without_service();
-        }
+        self.create(Creations { end: true, ..Creations::default() });
     }
 
     fn deadline(&mut self) -> Nanos {
@@ -128,14 +119,18 @@ impl Loop {
         let timer = lock(&service.timers).next_deadline().unwrap_or(NEVER);
         let rescan = service.rescan_at.load(Ordering::Relaxed);
         let rescan = if rescan == NEVER { NEVER } else { self.rescan.at(rescan) };
-        let is_wanted = service.has_to_start_watchdog.load(Ordering::Relaxed);
-        let watchdog = if is_wanted { self.watchdog_due } else { NEVER };
-        [&service.cull_at, &service.retry_at, &service.mayday_at, &service.comms_at]
-            .map(|at| at.load(Ordering::Relaxed))
-            .into_iter()
-            .chain([self.tick_at, timer, rescan, watchdog])
-            .min()
-            .unwrap_or(NEVER)
+        [
+            &service.cull_at,
+            &service.retry_at,
+            &service.mayday_at,
+            &service.comms_at,
+            &service.watchdog_at,
+        ]
+        .map(|at| at.load(Ordering::Relaxed))
+        .into_iter()
+        .chain([self.tick_at, timer, rescan])
+        .min()
+        .unwrap_or(NEVER)
     }
 
     /// Queues items whose timers have expired, a batch at a time: the thread sees to its other
@@ -172,11 +167,9 @@ impl Loop {
         clock::look();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         self.service.ticking.collect(&mut self.pools);
+        self.cover();
         let mut all = TickFound::default();
         for pool in &self.pools {
-            if self.runtime.detect.has_sentinel() {
-                self.runtime.sentinels.cover(pool, &self.runtime.threads, || pool.guarded_cpus());
-            }
             let found = self.tick_pool(pool);
             all.has_woken |= found.has_woken;
             all.has_processes |= found.has_processes;
@@ -194,6 +187,18 @@ impl Loop {
         self.service.is_tick_first.store(self.tick.is_first(), Ordering::Relaxed);
         self.tick_at =
             if self.service.ticking.is_empty() { NEVER } else { clock::now() + interval };
+    }
+
+    /// Has sentinels started that are missing.
+    fn cover(&self) {
+        if !self.runtime.detect.has_sentinel() {
+            return;
+        }
+        let is_covered = |pool: &&'static Pool| {
+            pool.guarded_cpus().is_none_or(|cpus| self.runtime.sentinels.covers(pool, &cpus))
+        };
+        let sentinels = self.pools.iter().copied().filter(|pool| !is_covered(pool)).collect();
+        self.create(Creations { sentinels, ..Creations::default() });
     }
 
     fn tick_pool(&self, pool: &'static Pool) -> TickFound {
@@ -240,26 +245,6 @@ impl Loop {
         }
     }
 
-    /// Tries again to create workers where that failed.
-    fn retry(&mut self, now: Nanos) {
-        if now < self.service.retry_at.load(Ordering::Relaxed) {
-            return;
-        }
-        self.service.retry_at.store(NEVER, Ordering::Relaxed);
-        self.runtime.bh.retry(self.runtime);
-        for pool in self.runtime.pools() {
-            let mut guard = pool.lock_only();
-            let retry = guard.core.retry(now);
-            drop(guard);
-            match retry {
-                Retry::Nothing => {}
-                Retry::At(_) if leaves_out("service.retry_again") => {}
-                Retry::At(at) => self.service.retry_at(at),
-                Retry::Create => pool.create_worker(Creator::Spare),
-            }
-        }
-    }
-
     /// Calls rescuers to pools whose work no worker comes for.
     fn mayday(&mut self, now: Nanos) {
         if now < self.service.mayday_at.load(Ordering::Relaxed) {
@@ -271,43 +256,54 @@ impl Loop {
         }
     }
 
-    /// Creates workers for others.
-    fn create(&self) {
-        for (pool, by) in self.service.to_create_for() {
-            pool.create_worker(by);
+    /// What creates threads, and is due.
+    fn creations(&mut self, now: Nanos) -> Creations {
+        let is_due = |at: &AtomicU64| {
+            let is_due = now >= at.load(Ordering::Relaxed);
+            if is_due {
+                at.store(NEVER, Ordering::Relaxed);
+            }
+            is_due
+        };
+        Creations {
+            retries: is_due(&self.service.retry_at),
+            workers: self.service.to_create_for(),
+            watchdog: is_due(&self.service.watchdog_at),
+            rescan: self.rescan(now),
+            ..Creations::default()
         }
     }
 
-    fn start_watchdog(&mut self, now: Nanos) {
-        let wanted = &self.service.has_to_start_watchdog;
-        if !wanted.load(Ordering::Relaxed) || now < self.watchdog_due {
-            return;
-        }
-        wanted.store(false, Ordering::Relaxed);
-        if let Err(error) = crate::OBSERVERS.start_watchdog(self.runtime) {
-            wanted.store(true, Ordering::Relaxed);
-            self.watchdog_due = Retry::after_failure(now);
-            notice::once(Notice::Watchdog, || {
-                format!(
-                    "the watchdog has no thread ({error}); stalls are not reported until it gets \
-                     one"
-                )
-            });
-        }
-    }
-
-    /// Looks which CPUs the process has: once a second at most, and never only for that.
-    fn rescan(&mut self, now: Nanos) {
+    /// Whether to look which CPUs the process has, and whether workers go back to theirs: once a
+    /// second at most, and never only for that.
+    fn rescan(&mut self, now: Nanos) -> Option<bool> {
         if !self.rescan.is_due(now) {
-            return;
+            return None;
         }
         self.rescan = Rescan::begin(now);
-        let displaced = self.service.rescan_at.swap(NEVER, Ordering::Relaxed);
-        let repin = displaced != NEVER;
-        if !self.runtime.try_rescan(repin) && repin {
-            // In a second.
-            self.service.rescan_soon();
+        Some(self.service.rescan_at.swap(NEVER, Ordering::Relaxed) != NEVER)
+    }
+
+    fn create(&self, due: Creations) {
+        match &self.creator {
+            Some(creator) => creator.leave(due),
+            None => due.carry_out(self.runtime),
         }
+    }
+
+    /// Rescuers are about to be started.
+    fn start_creator(&mut self) {
+        for asked in self.service.askers() {
+            asked.answer(self.have_creator());
+        }
+    }
+
+    fn have_creator(&mut self) -> io::Result<()> {
+        if self.creator.is_none() {
+            self.creator = Some(Creator::start(self.runtime)?);
+            self.service.creator_has_come();
+        }
+        Ok(())
     }
 
     fn write_comms(&mut self, now: Nanos) {

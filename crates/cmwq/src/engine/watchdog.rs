@@ -1,7 +1,7 @@
 //! What the engine reports to the watchdog: that work waits, and what an item waits for.
 //!
 //! The watchdog itself is a thread of the room above (`observe/watchdog`), which looks at pools and
-//! reports stalls; the service thread starts it when it is first needed.
+//! reports stalls; the service thread, or its creator, starts it when it is first needed.
 
 use cmwq_core::{Nanos, PanicPolicy};
 

@@ -1,5 +1,5 @@
 //! Creating workers and dismissing them: by a pool's manager, from outside, or later by the
-//! service.
+//! service, or its creator.
 //!
 //! Why: docs/decisions/threads-create-threads.md
 
@@ -31,6 +31,30 @@ impl Pool {
         }
     }
 
+    /// As [`create_worker`](Self::create_worker), by a thread that has queued something, or makes a
+    /// pool. It may be the program's, and hold a queue's lock. So where there are rescuers, one of
+    /// which may have to come before a thread can be had, it is left to the creator; by this one,
+    /// too, for later.
+    #[cold]
+    pub(crate) fn need_worker(&'static self, by: Creator) {
+        if !(self.runtime.service.has_creator() && self.leave_creation(by)) {
+            self.create_worker(by);
+        }
+    }
+
+    /// Leaves the creation of a worker to others. `false`: they have ended.
+    fn leave_creation(&'static self, by: Creator) -> bool {
+        if !self.runtime.service.create_for(self, by) {
+            return false;
+        }
+        // They may have to create others first, and that may take long.
+        if !leaves_out("creation.left") {
+            let mayday = self.lock_only().mayday();
+            self.act(mayday);
+        }
+        true
+    }
+
     /// Creates a worker if work waits for one, when the service has ended, and with it who would
     /// try again. Those who are let in just before all is shut down may come so late; this keeps
     /// them until there is a thread to be had.
@@ -51,8 +75,9 @@ impl Pool {
         let is_stranger = by_manager.is_none() && !is_rescuer;
         let can_be_inherited = || self.spec().priority.can_be_inherited(self.runtime.base_policy);
         if is_stranger
+            && !service::is_creator()
             && (service::leaves_creation() || !can_be_inherited())
-            && self.runtime.service.create_for(self, by)
+            && self.leave_creation(by)
         {
             return true;
         }

@@ -131,7 +131,7 @@ impl Pool {
         };
         match ask() {
             Kick::NeedFirst => {
-                self.create_worker(Creator::Spare);
+                self.need_worker(Creator::Spare);
                 ask()
             }
             kick => kick,

@@ -356,9 +356,9 @@ impl Runtime {
         self.look(repin, || self.see());
     }
 
-    /// As [`Self::rescan`], by the service thread, unless somebody is changing something: he may
-    /// have lost his CPU, and timers and ticks would wait with this thread. `false`: nobody has
-    /// looked.
+    /// As [`Self::rescan`], by the service thread or its creator, unless somebody is changing
+    /// something: he may have lost his CPU, and timers and ticks would wait with this thread.
+    /// `false`: nobody has looked.
     #[must_use]
     pub(crate) fn try_rescan(&'static self, repin: bool) -> bool {
         let Some(changing) = try_lock(&self.placement.changing) else { return false };

@@ -5,6 +5,7 @@ use cmwq_core::WqKey;
 use super::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::watchdog::WaitFor;
+use crate::os::clock;
 use crate::os::sync::Arc;
 
 impl Runtime {
@@ -28,7 +29,7 @@ impl Runtime {
     /// Asks the service thread to start the watchdog's thread, unless it was asked before.
     pub(crate) fn start_watchdog(&self) {
         if self.watchdog.is_first_to_start() {
-            self.service.start_watchdog();
+            self.service.start_watchdog_at(clock::now());
         }
     }
 

@@ -57,9 +57,10 @@ fn it_does_not_wait_for_who_changes_which_cpus_are_used() {
     runtime.service.rescan_soon();
     let in_a_second = service.rescan.at(0);
     let changing = runtime.hold_changing();
-    service.rescan(in_a_second);
+    service.creations(in_a_second).carry_out(runtime);
     assert!(runtime.service.is_to_rescan(), "nobody has looked");
     drop(changing);
-    service.rescan(service.rescan.at(0));
+    let later = service.rescan.at(0);
+    service.creations(later).carry_out(runtime);
     assert!(!runtime.service.is_to_rescan());
 }

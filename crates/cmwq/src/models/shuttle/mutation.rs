@@ -68,6 +68,7 @@ const STEPS: &[(&str, &str)] = &[
     ("service.retry_again", "creating"),
     // Nobody looks whether a rescuer has to be called.
     ("pool.mayday", "rescuing"),
+    ("creation.left", "rescuing::a_rescuer_comes_while"),
     // A pod with a backlog calls no other one.
     ("pods.call", "lending::a_pod_in_the_making_helps"),
     // The sentinel's alarm makes nobody look.

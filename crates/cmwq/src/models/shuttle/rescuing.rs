@@ -248,3 +248,33 @@ fn a_rescuer_comes_while_a_context_is_being_created() {
         hang.end.wait(None);
     });
 }
+
+/// The first two queues with rescuers are made at the same time.
+#[test]
+fn two_queues_ask_for_the_creator() {
+    check(Pods::One, |world| {
+        let world = *world;
+        let makers = [0, 1].map(|cpu| {
+            thread::spawn(move || {
+                let wq = reclaim(&world, Builder::percpu);
+                wq.queue_on(cpu, || ()).join().unwrap();
+            })
+        });
+        for maker in makers {
+            maker.join().unwrap();
+        }
+    });
+}
+
+/// The first queue with a rescuer is made when the service leaves, or has left: its items get
+/// workers all the same.
+#[test]
+fn the_creator_is_asked_for_when_the_service_leaves() {
+    check(Pods::One, |world| {
+        let runtime = world.runtime;
+        let stopping = thread::spawn(|| runtime.service.stop());
+        let wq = reclaim(world, Builder::percpu);
+        assert_eq!(wq.queue_on(0, || 1).join().unwrap(), 1);
+        stopping.join().unwrap();
+    });
+}

@@ -40,7 +40,7 @@ pub(super) enum Still {
     Circle(Vec<Wait>, Nanos),
 }
 
-/// Starts the thread. By the service thread.
+/// Starts the thread. By the service thread or its creator.
 pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
     let watcher = Watcher::new(runtime);
     runtime.threads.spawn("cmwq/watchdog", STACK, move || watcher.run())
