@@ -3,7 +3,7 @@
 //! The limit is on the threads of a user, so every scene has a user of its own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::nproc::{more_threads, no_more_threads, user};
 use crate::support::cpus::confine_all;
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
-use crate::support::wait::Opened;
+use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, Peak, eventually, joined, percpu, procfs, sys, undisturbed};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -30,6 +30,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("rescue::dropped", dropped),
     ("rescue::refused", refused),
     ("rescue::quiet", quiet),
+    ("rescue::hanging", hanging),
 ];
 
 #[test]
@@ -88,6 +89,11 @@ fn without_a_thread_for_the_rescuer_there_is_no_queue() {
 #[test]
 fn an_idle_rescuer_sleeps() {
     Stage::new("rescue::quiet").play();
+}
+
+#[test]
+fn a_rescuer_comes_while_the_creation_of_threads_hangs() {
+    Stage::new("rescue::hanging").play();
 }
 
 #[test]
@@ -458,6 +464,60 @@ fn quiet() {
         procfs::workers("kworker/R-quiet").len() == queues.len()
     });
     assert_quiet();
+}
+
+/// As where memory is short, and the system makes a thread only when it has got some back: by what
+/// the rescuer does. So neither who calls the rescuer nor who queues may wait for a thread.
+fn hanging() {
+    let cpu = cpu();
+    let creators = || procfs::workers("cmwq/creator").len();
+    joined(percpu("service").queue_on(cpu, || ()));
+    assert_eq!(creators(), 0, "there is nobody to call");
+    // Each leads to a pool that has no worker.
+    let kinds: [fn(Builder) -> Builder; 3] =
+        [Builder::unbound, Builder::managed, |builder| builder.percpu().highpri()];
+    let [first, late, nicer] = kinds.map(|kind| reclaim("hanging", kind));
+    eventually("the creator has its name", || creators() == 1);
+
+    let (tell, told) = mpsc::channel();
+    let item = || {
+        let tell = tell.clone();
+        move || _ = tell.send(cmwq::current_is_rescuer())
+    };
+    let is_rescued = || told.recv_timeout(PATIENCE).expect("a rescuer comes");
+    let (end, ended) = mpsc::channel::<sys::Hanging>();
+    thread::spawn(move || ended.recv().map(|hanging| hanging.go_on()));
+    let gate = Gate::new();
+    let nice_one = thread::spawn({
+        let (gate, item) = (gate.clone(), item());
+        move || {
+            sys::set_nice(sys::nicer(5)).unwrap();
+            gate.pass();
+            drop(nicer.queue_on(cpu, item));
+            nicer
+        }
+    });
+    let hanging = match sys::hang(&[libc::SYS_clone, libc::SYS_clone3]) {
+        Ok(hanging) => hanging,
+        Err(error) => return skip(format!("no system call can be made to hang: {error}")),
+    };
+    // Others create its workers, which would be nice, too.
+    gate.open();
+    assert!(is_rescued());
+    let nicer = nice_one.join().unwrap();
+    eventually("a creation hangs", || hanging.has_one());
+    drop(late.queue_delayed_on(cpu, item(), Duration::from_millis(1)));
+    assert!(is_rescued());
+    drop(first.queue_on(cpu, item()));
+    assert!(is_rescued());
+
+    end.send(hanging).unwrap();
+    for wq in [first, late, nicer] {
+        eventually("a worker runs it", || {
+            drop(wq.queue_on(cpu, item()));
+            !is_rescued()
+        });
+    }
 }
 
 /// Allowed, and said once, with both names: in Linux it can deadlock, here it can too.

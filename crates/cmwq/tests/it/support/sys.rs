@@ -268,23 +268,78 @@ pub(crate) fn set_limit(limit: Limit, value: u64) -> io::Result<u64> {
 /// Makes these system calls fail with `EPERM`, for the calling thread and the threads it creates
 /// from now on.
 pub(crate) fn refuse(syscalls: &[libc::c_long]) -> io::Result<()> {
+    filter(syscalls, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, |program| {
+        // SAFETY: `program` and the filter it points to are readable during the call.
+        check(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, program) })
+    })
+}
+
+/// Makes these system calls hang, for all threads of the process.
+pub(crate) fn hang(syscalls: &[libc::c_long]) -> io::Result<Hanging> {
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+        | libc::SECCOMP_FILTER_FLAG_TSYNC
+        | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+    filter(syscalls, libc::SECCOMP_RET_USER_NOTIF, |program| {
+        let mode = libc::SECCOMP_SET_MODE_FILTER;
+        // SAFETY: as in `refuse`.
+        let listener = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, program) };
+        check(if listener < 0 { -1 } else { 0 })?;
+        // SAFETY: a new descriptor of our own.
+        Ok(Hanging(unsafe { OwnedFd::from_raw_fd(listener as libc::c_int) }))
+    })
+}
+
+/// System calls that hang.
+pub(crate) struct Hanging(OwnedFd);
+
+impl Hanging {
+    /// Whether somebody hangs.
+    pub(crate) fn has_one(&self) -> bool {
+        let mut fd = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one writable entry.
+        unsafe { libc::poll(&raw mut fd, 1, 0) == 1 && fd.revents & libc::POLLIN != 0 }
+    }
+
+    /// Has them go on, now and later. The thread does nothing else any more.
+    pub(crate) fn go_on(self) -> ! {
+        let fd = self.0.as_raw_fd();
+        loop {
+            // SAFETY: numbers; all zero is what the system asks for.
+            let mut call: libc::seccomp_notif = unsafe { zeroed() };
+            // SAFETY: `call` is writable.
+            if unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) } != 0 {
+                continue;
+            }
+            // SAFETY: as above.
+            let mut answer: libc::seccomp_notif_resp = unsafe { zeroed() };
+            answer.id = call.id;
+            answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+            // SAFETY: `answer` is readable, and may be written to.
+            unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+        }
+    }
+}
+
+/// Makes a filter that has `action` follow from these calls, and hands it to `install`.
+fn filter<T>(
+    syscalls: &[libc::c_long],
+    action: u32,
+    install: impl FnOnce(*const libc::sock_fprog) -> io::Result<T>,
+) -> io::Result<T> {
     use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
     let op = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     // The number of the call is the first member of what a filter sees.
     let mut filter = vec![op(BPF_LD | BPF_W | BPF_ABS, 0, 0)];
     for (i, &nr) in syscalls.iter().enumerate() {
-        let to_refusal = (syscalls.len() - i) as u8;
-        filter.push(op(BPF_JMP | BPF_JEQ | BPF_K, nr as u32, to_refusal));
+        let to_action = (syscalls.len() - i) as u8;
+        filter.push(op(BPF_JMP | BPF_JEQ | BPF_K, nr as u32, to_action));
     }
     filter.push(op(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW, 0));
-    filter.push(op(BPF_RET | BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0));
+    filter.push(op(BPF_RET | BPF_K, action, 0));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: takes numbers only.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
-    // SAFETY: `program` and the filter it points to are readable during the call.
-    check(unsafe {
-        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
-    })
+    install(&raw const program)
 }
 
 /// How late timers of the calling thread may be: what its child processes begin with.
