@@ -61,6 +61,7 @@
 //! | thread | how many | stack |
 //! |---|---|---|
 //! | service (timers, retries) | one, from the first queue on | 256 KiB |
+//! | creator of threads | one, from the first queue with a [rescuer](Builder::mem_reclaim) on | 256 KiB |
 //! | sentinels, of the idle class | one for each CPU on which items of a per-CPU or managed queue have waited; none with [`Detect::Tick`] and [`Detect::Inline`] | 64 KiB |
 //! | [BH](Builder::bh) contexts | one for each CPU for which a BH item was queued | [`Config::stack_size`] |
 //! | [rescuers](Builder::mem_reclaim) | one for each queue that has one | [`Config::stack_size`] |

@@ -10,10 +10,11 @@ use crate::support::crate_dir;
 use crate::symbols::listed;
 
 /// Pages of others that ours refer to.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 10] = [
     "_exit(2)",
     "fork(2)",
     "free(3)",
+    "prctl(2)",
     "printf(3)",
     "pthreads(7)",
     "getauxval(3)",

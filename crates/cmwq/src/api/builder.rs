@@ -163,6 +163,17 @@ impl Builder {
     /// CPUs of the pool it helps. While an item that it runs blocks, it does nothing else: items of
     /// one queue must not wait for each other, nor for items of queues without a rescuer; see
     /// [`current_is_rescuer`](crate::current_is_rescuer). An idle rescuer costs a sleeping thread.
+    /// The first such queue of a process gets one more, which creates threads: rescuers are called
+    /// also while a creation does not return, and who queues does not wait for one.
+    ///
+    /// **Where the system waits for the program to get memory back**: a file system or a block
+    /// device in user space, which has to write pages before they can be freed. What such a program
+    /// allocates, the system's part of its calls included, may wait for its own writing, and no
+    /// rescuer helps there. So it should also call `prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)` (Linux
+    /// 5.6, with `CAP_SYS_RESOURCE`): memory that such a thread asks for does not wait for that.
+    /// That is a state of the calling thread, which threads inherit that it creates from then on.
+    /// So call it in `main`, before the first use of this library and before other threads are
+    /// started.
     ///
     /// KERNEL: `WQ_MEM_RECLAIM` — same, for want of threads instead of memory.
     ///
@@ -308,7 +319,8 @@ impl Builder {
     /// queue, a limit on a BH queue, or attributes that make no sense or are not for this kind;
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the process may
     /// not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if the runtime's service
-    /// thread, the queue's rescuer, or the thread that tries a priority cannot be created;
+    /// thread, the queue's rescuer, what comes with the first one, or the thread that tries a
+    /// priority cannot be created;
     /// [`Unavailable`](crate::ErrorKind::Unavailable) after a [`shutdown`](crate::shutdown);
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a name that is taken, see
     /// [`sysfs`](Self::sysfs).

@@ -126,7 +126,7 @@ impl Config {
     /// go on. Items that wait for items of other queues may otherwise wait for ever.
     ///
     /// [Other threads](crate#what-it-does-to-a-process) than workers do not count either: the
-    /// service thread, sentinels, BH contexts, the watchdog.
+    /// service thread, the creator, sentinels, BH contexts, the watchdog.
     pub fn max_workers(self, max: u32) -> Self {
         self.param("max_workers", max)
     }
