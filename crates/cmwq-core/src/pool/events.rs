@@ -164,13 +164,25 @@ impl PoolState {
         kick
     }
 
-    /// Worker `id`, reported blocked in run `seq`, was seen running again. KERNEL:
-    /// `wq_worker_running` — same.
-    pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) {
-        if self.is_blocked(id, seq) {
-            let is_uncounted = self.stays_uncounted(id);
-            self.update(id, |w| (w.sleeping, w.cpu_intensive) = (false, is_uncounted));
+    /// Worker `id`, reported blocked in run `seq`, was seen running again.
+    ///
+    /// KERNEL: `wq_worker_running` — same, but says that the pool is to be watched if work waits
+    /// that nobody is to start now. Who would have started it may never come: it was not to be had,
+    /// and is not asked for again while enough run.
+    #[must_use]
+    pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) -> Kick {
+        if !self.is_blocked(id, seq) {
+            return Kick::None;
         }
+        let is_uncounted = self.stays_uncounted(id);
+        self.update(id, |w| (w.sleeping, w.cpu_intensive) = (false, is_uncounted));
+        self.watch_when_full(false)
+    }
+
+    /// Whether the pool is to be watched since work waits that nobody is to start now.
+    pub fn watch_when_full(&self, is_watched: bool) -> Kick {
+        let is_to_watch = !is_watched && self.work_waits() && self.is_at_capacity();
+        if is_to_watch && self.keeps(Rule::WatchAtCapacity) { Kick::Watch } else { Kick::None }
     }
 
     /// Whether worker `id` is believed blocked in run `seq`.

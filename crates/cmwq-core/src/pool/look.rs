@@ -69,6 +69,9 @@ impl PoolState {
     /// worker to wake for all of them, or that one is to be created, to be passed on to
     /// [`replace_blocked`](Self::replace_blocked); `None`: nobody has left a CPU.
     ///
+    /// Whether the pool is to be watched now is asked behind it
+    /// ([`watch_when_full`](Self::watch_when_full)): mostly it is watched, since it was looked at.
+    ///
     /// `me`: an idle worker that looked itself. It asks for work right afterwards, so it is not
     /// woken, and nobody else comes in its place.
     pub fn report_look<F: BorrowMut<Finding>>(
@@ -79,7 +82,8 @@ impl PoolState {
         let mut wake = None;
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| one.is_back()) {
             finding.is_news = self.is_blocked(finding.id, finding.seq);
-            self.worker_resumed(finding.id, finding.seq);
+            // A driver asks `watch_when_full` behind this.
+            let _ = self.worker_resumed(finding.id, finding.seq);
         }
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
             let kick = self.report_one(finding);

@@ -189,7 +189,7 @@ fn reports_about_an_earlier_run_are_ignored() {
     assert_eq!(f.worker_blocked(b, old), Kick::None);
     assert_eq!(f.nr_running(), 1);
     let _ = f.blocks(b);
-    f.worker_resumed(b, old);
+    assert_eq!(f.worker_resumed(b, old), Kick::None);
     f.check();
     assert_eq!(f.nr_running(), 0, "it is this run that blocks");
 }
@@ -199,7 +199,7 @@ fn reports_about_workers_that_do_not_run_are_ignored() {
     let (mut f, _, [a, _]) = Fixture::per_cpu();
     assert_eq!(f.blocks(a), Kick::None, "idle");
     assert_eq!(f.worker_blocked(WorkerId(99), 0), Kick::None, "unknown");
-    f.worker_resumed(WorkerId(99), 0);
+    assert_eq!(f.worker_resumed(WorkerId(99), 0), Kick::None);
     assert!(!f.worker_view(a).expect("the worker").sleeping);
     f.check();
 }

@@ -88,6 +88,23 @@ fn who_was_refused_a_worker_asks_for_one_when_its_only_one_blocks() {
 }
 
 #[test]
+fn what_waits_is_watched_when_the_only_worker_is_back_before_there_is_another() {
+    let (mut f, pwq, worker) = refused();
+    assert_eq!(f.blocks(worker), Kick::None, "nothing waits");
+    let item = f.item();
+    assert_eq!(f.queue(pwq, item), Kick::NeedFirst);
+    let (refused, now) = (f.worker_new(), f.now);
+    f.create_refused(refused, None, now);
+    let seq = f.seq(worker);
+    assert_eq!(f.worker_resumed(worker, seq), Kick::Watch);
+    assert_eq!(f.retry(u64::MAX), Retry::Create);
+    let refused = f.worker_new();
+    f.create_refused(refused, None, now);
+    assert_eq!(f.retry(u64::MAX), Retry::Nothing, "none could run");
+    assert_eq!(f.blocks(worker), Kick::NeedFirst, "as whoever watches reports");
+}
+
+#[test]
 fn that_a_worker_is_needed_is_not_forgotten_where_it_is_asked_for_others() {
     let (mut f, pwq, worker) = refused();
     let _ = f.blocks(worker);

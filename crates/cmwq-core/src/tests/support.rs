@@ -239,9 +239,10 @@ impl Fixture {
         kick
     }
 
+    /// Reports `id` back in its present run, by a look.
     pub(super) fn resumes(&mut self, id: WorkerId) {
         let seq = self.seq(id);
-        self.pool.worker_resumed(id, seq);
+        let _ = self.pool.worker_resumed(id, seq);
         self.pool.check();
     }
 

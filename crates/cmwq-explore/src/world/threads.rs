@@ -337,6 +337,7 @@ impl World<'_> {
     /// worker that looked itself.
     fn report_look(&mut self, pool: u8, findings: &mut [Finding], by: Option<(Tid, WorkerId)>) {
         let others_wait = self.others_wait(usize::from(pool));
+        let is_watched = self.pools[usize::from(pool)].is_watched;
         let core = &mut self.pools[usize::from(pool)].core;
         let had_backlog = core.has_backlog();
         let (tid, me) = by.map_or((SERVICE, None), |(tid, me)| (tid, Some(me)));
@@ -344,6 +345,7 @@ impl World<'_> {
         let has_posted = self.left.lending && core.has_backlog() && !had_backlog;
         let replace = |kick| core.replace_blocked(kick, has_posted, || false, || others_wait);
         let kick = room.map_or(Kick::None, replace);
+        let kick = kick.or(core.watch_when_full(is_watched));
         assert!(me.is_none_or(|me| kick != Kick::Wake(me)), "who looked itself is woken for it");
         self.unlock(tid, pool, kick);
     }
@@ -390,7 +392,7 @@ impl World<'_> {
         let earlier = p.worker_blocked(id, view.seq.wrapping_sub(1));
         let twice = if view.sleeping { p.worker_blocked(id, view.seq) } else { Kick::None };
         assert_eq!((earlier, twice), (Kick::None, Kick::None), "a stray report woke somebody");
-        p.worker_resumed(id, view.seq.wrapping_sub(1));
+        assert_eq!(p.worker_resumed(id, view.seq.wrapping_sub(1)), Kick::None);
         assert_eq!(Some(view), p.worker_view(id), "a stray report changed the books");
         Progress::Moved
     }

@@ -161,8 +161,11 @@ impl Engine<'_> {
         if announced {
             let Report { pool, finding } = report;
             if finding.is_back() {
-                // It only corrects the books, and decides nothing but what the board says.
-                self.pools.list[pool].lock_only().worker_resumed(finding.id, finding.seq);
+                let core = self.pools.list[pool].lock_only();
+                let kick = core.worker_resumed(finding.id, finding.seq);
+                if kick != Kick::None {
+                    self.kick(pool, kick);
+                }
                 self.post(pool);
                 self.check_core(pool);
                 self.may_count(pool, finding.id);
@@ -209,6 +212,8 @@ impl Engine<'_> {
         let hogs = findings.iter().filter(|one| one.found == Found::Hog && one.is_news);
         hogs.for_each(|hog| self.is_hog(pool, hog.id));
         let kick = room.map_or(Kick::None, |kick| self.replace_blocked(pool, kick));
+        let it = &self.pools.list[pool];
+        let kick = kick.or(it.read().watch_when_full(it.is_watched));
         self.kick(pool, kick);
         for &Finding { id, seq, found, is_news, is_unbound, .. } in findings.iter() {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };

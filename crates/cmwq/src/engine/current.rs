@@ -229,11 +229,14 @@ impl Context {
         self.run.set(Some(run));
         if run.blocking == 0 {
             let mut guard = self.pool.lock_only();
-            guard.worker_resumed(self.pool, self.id, run.seq);
+            let kick = guard.worker_resumed(self.pool, self.id, run.seq);
             // The pod may have no CPU to spare now: whoever called it would call in vain.
             guard.post_for_next(self.pool);
             guard.publish_mirror();
             guard.record_state(self.id);
+            if kick != Kick::None {
+                self.pool.unlock(guard, kick);
+            }
         }
     }
 }

@@ -140,6 +140,8 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
         guard.record_finding(pool, &suspect.finding);
     }
     let wake = room.map_or(Kick::None, |kick| guard.replace_blocked(pool, kick));
+    // Late alarms also come to pools that nobody watches any more.
+    let wake = wake.or(guard.watch_when_full());
     let has_woken = matches!(wake, Kick::Wake(_));
     let is_managed = guard.core.config().is_managed();
     guard.note_crowd(pool);

@@ -711,12 +711,18 @@ impl Locked {
     }
 
     /// As [`PoolState::worker_resumed`], traced.
-    pub(crate) fn worker_resumed(&mut self, pool: &Pool, id: WorkerId, seq: u64) {
+    pub(crate) fn worker_resumed(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
         if self.core.is_blocked(id, seq) {
             self.trace_worker(Kind::WorkerResumed, pool, id);
         }
-        self.core.worker_resumed(id, seq);
+        let kick = self.core.worker_resumed(id, seq);
         self.note_crowd(pool);
+        kick
+    }
+
+    /// See [`PoolState::watch_when_full`].
+    pub(crate) fn watch_when_full(&self) -> Kick {
+        self.core.watch_when_full(self.watched)
     }
 
     #[inline]

@@ -391,11 +391,14 @@ impl Naive {
         self.kick()
     }
 
-    pub(super) fn resumed(&mut self, id: WorkerId, seq: u64) {
+    pub(super) fn resumed(&mut self, id: WorkerId, seq: u64) -> Kick {
         let worker = self.worker(id);
-        if worker.seq == seq {
-            worker.blocked = false;
+        if worker.seq != seq || !worker.blocked {
+            return Kick::None;
         }
+        worker.blocked = false;
+        let is_full = self.nr_running() >= self.concurrency;
+        if is_full && !self.worklist.is_empty() { Kick::Watch } else { Kick::None }
     }
 
     pub(super) fn born(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {

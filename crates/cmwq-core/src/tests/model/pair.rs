@@ -220,8 +220,8 @@ impl Pair {
 
     pub(super) fn resume(&mut self, rng: &mut Rng) {
         let Some((id, seq)) = self.pick_report(rng) else { return };
-        self.f.worker_resumed(id, seq);
-        self.naive.resumed(id, seq);
+        let (real, naive) = (self.f.worker_resumed(id, seq), self.naive.resumed(id, seq));
+        self.same_kick(real, naive);
     }
 
     /// Mostly about the present run of a running worker, sometimes about anything.
