@@ -110,7 +110,7 @@ pub(super) fn starving() -> Scope {
     Scope {
         name: "starving",
         about: "managed pools help each other also while the one's worker gets no CPU",
-        faults: Faults { lending: true, starvations: 2, ..NONE },
+        faults: Faults { lending: true, starvations: 2, visits: Some(1), ..NONE },
         ..lending_and_waiting()
     }
 }
