@@ -145,7 +145,7 @@ impl<K: Ord + Copy> Watchdog<K> {
     }
 
     /// Whether the watchdog was touched since the last look began, so that what it looks at is
-    /// excused. `nr_cpus`: of a pool, how many CPUs are its own now; of anything else, 0.
+    /// excused. `nr_cpus`: of a pool, how many CPUs its workers may use; of anything else, 0.
     /// `on_first`: when it was touched on account of the first of these; `on_any`: on any account.
     /// For a pool with one CPU other CPUs do not count.
     ///

@@ -224,11 +224,11 @@ impl Pool {
         }
     }
 
-    /// The CPUs whose items it serves, present or not: of the only managed pod those that managed
-    /// queues use now, which need not be those of the time when it was made.
-    pub(crate) fn served_cpus(&self) -> CpuSet {
+    /// Where its workers may run, present or not: those of the only managed pod where managed queues
+    /// run now, which need not be where they ran when it was made.
+    pub(crate) fn worker_cpus(&self) -> CpuSet {
         match self.pods {
-            None if self.kind == PoolKind::Managed => self.whereabouts(),
+            None if self.kind == PoolKind::Managed => self.runtime.placement.now().managed.clone(),
             _ => self.spec().cpus.clone(),
         }
     }

@@ -163,7 +163,7 @@ impl Watcher {
 
     /// Whether the watchdog was touched since the last look.
     fn is_excused(&self, pool: Option<&Pool>) -> bool {
-        let cpus = pool.map(Pool::served_cpus).unwrap_or_default();
+        let cpus = pool.map(Pool::worker_cpus).unwrap_or_default();
         let (on_first, on_any) = self.runtime.watchdog.touched(cpus.first());
         self.dog.excuses(cpus.count() as u32, on_first, on_any)
     }

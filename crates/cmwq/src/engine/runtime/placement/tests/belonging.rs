@@ -1,6 +1,9 @@
 //! A pool that is made where things have changed already, and one that was there when they did.
 
+use std::time::Duration;
+
 use super::*;
+use crate::engine::attrs::Sched;
 
 /// Where the workers of a pool belong, and what follows for it.
 type Belonging = (CpuSet, CpuSet, Option<u32>, bool, bool, Option<CpuSet>, (u32, Option<u8>));
@@ -57,17 +60,23 @@ fn one_pod(at_first: &str) -> &'static Runtime {
     runtime
 }
 
-/// Else touches of the CPU that it had at first would be the only ones that excuse it.
+/// Else touches of other CPUs would excuse it, or only those of the CPU that it had at first. Where
+/// deadline workers can be pinned is another matter.
 #[test]
 fn the_watchdog_takes_the_only_managed_pod_for_one_of_the_cpus_that_there_are() {
-    let runtime = one_pod("1");
+    let (runtime, spec) = (one_pod("1"), Spec::of(Kind::Managed));
     runtime.set_fault_no_threads(true);
-    let spec = Spec::of(Kind::Managed);
-    let key = runtime.key_for(spec, spec.default_priority(), 0);
-    let pool = runtime.pool_by_key(key).expect("it is the first one").pool;
-    assert_eq!(pool.served_cpus(), set("1"));
+    let ms = Duration::from_millis;
+    let sched = Sched::Deadline { runtime: ms(1), deadline: ms(10), period: ms(10) };
+    let usual = spec.default_priority();
+    let pool = |priority| {
+        let key = runtime.key_for(spec, priority, 0);
+        runtime.pool_by_key(key).expect("a few pools").pool
+    };
+    let pools = [usual, Priority { sched, ..usual }].map(pool);
+    pools.iter().for_each(|pool| assert_eq!(pool.worker_cpus(), set("1")));
     runtime.allow(&set("0-3"));
-    assert_eq!(pool.served_cpus(), set("0-3"));
+    pools.iter().for_each(|pool| assert_eq!(pool.worker_cpus(), set("0-3")));
 }
 
 #[test]
