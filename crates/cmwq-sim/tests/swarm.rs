@@ -131,6 +131,15 @@ fn hotplug_storms_that_cut_shards_anew() {
     }
 }
 
+/// A pool at the limit of workers, whose only one is reported back, and then blocks: who waits is
+/// watched, although no other worker was to be had for it.
+#[test]
+fn a_seed_in_which_the_only_worker_is_back_and_blocks_again() {
+    let shape = Some("2x1x12x2".parse().expect("a topology"));
+    let scope = Some(Scope::CacheShard);
+    check_seeds(20_465..20_466, &Options { shape, scope, hotplug: true, ..Options::default() });
+}
+
 /// Another seed each time the environment says so: `CMWQ_SEED=12345 cargo test -p cmwq-sim`.
 #[test]
 fn the_seed_of_the_environment() {
