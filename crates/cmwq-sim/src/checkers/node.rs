@@ -101,8 +101,11 @@ impl Checker for Node {
                 if group != site.group {
                     return Err(format!("queue {queue} has two limits on node {node:?}"));
                 }
-                if self.is_frozen[queue] && limit == 0 {
-                    return Ok(());
+                if self.is_frozen[queue] {
+                    return match limit {
+                        0 => Ok(()),
+                        _ => Err(format!("queue {queue} is frozen, and may run {limit} items")),
+                    };
                 }
                 let Some(node) = node else {
                     if limit == max {
