@@ -2,7 +2,7 @@
 
 use cmwq_sim::config::{Detect, TickRole};
 use cmwq_sim::event::{Event, What};
-use cmwq_sim::plan::{Attrs, Call, Item, Op, Plan};
+use cmwq_sim::plan::{Attrs, Call, Item, Op, Owner, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
 use cmwq_sim::{Config, Nanos, Scope, Shape, simulate};
 
@@ -87,7 +87,7 @@ fn limits_follow_the_cpus() {
 }
 
 /// Of 20, the node of CPU 4 may run 10 as long as it has CPUs, and 8 without: the least that there
-/// is. But then the queue's items go to the pool of all its CPUs, which lies in no node.
+/// is. But then the queue's items go to the pool of all its CPUs, which lie in the other node.
 #[test]
 fn a_pod_without_cpus_serves_no_unbound_queue() {
     let at_once = |away: &[(Nanos, Op)]| {
@@ -98,6 +98,23 @@ fn a_pod_without_cpus_serves_no_unbound_queue() {
     assert_eq!(at_once(&away), 15);
     let back: Vec<_> = (4..8).map(|cpu| (MS / 2, Op::Online(cpu))).collect();
     assert_eq!(at_once(&[away, back].concat()), 10);
+}
+
+/// 10 of 20 items for CPU 0 sleep when the other node's CPUs leave. Then the node may run all 20
+/// that the queue may, also of those for CPUs that have gone, and not 20 more.
+#[test]
+fn a_node_that_is_left_alone_has_the_whole_limit_once() {
+    for cpu in [0, 4] {
+        let cache = QueueSpec { scope: Some(Scope::Cache), ..queue(Flag::Unbound, 20) };
+        let away = (4..8).map(|cpu| (MS, Op::Offline(cpu)));
+        let more = (20..40).map(|item| (2 * MS, Op::Queue { item, cpu: Some(cpu) }));
+        let mut plan =
+            plan(cache, 20, Op::Sleep(10 * MS), 0, 0, &away.chain(more).collect::<Vec<_>>());
+        plan.items.extend_from_within(..);
+        let starts = starts(&plan, "2x4x1");
+        let by = |ms| starts.iter().filter(|(t, ..)| *t <= ms * MS).count();
+        assert_eq!((by(0), by(1), by(9)), (10, 20, 20), "items for CPU {cpu}");
+    }
 }
 
 /// By item, the pool at which it was queued.
@@ -158,6 +175,36 @@ fn a_shard_may_be_another_one_than_all_that_were() {
     assert!(at[1] == at[2] && at[0] != at[1] && at[2] != at[3], "0-6, 7-13, 14-19: {at:?}");
     assert!(at[4] == at[5] && at[6] == at[7] && at[5] != at[6], "0-10, 11-19: {at:?}");
     assert!(at[4..].iter().all(|pool| !at[..4].contains(pool)), "{at:?}");
+}
+
+/// Pods that are cut anew are those of queues without attributes of their own, so their pools stay
+/// when the last queue goes, with their workers.
+#[test]
+fn pools_of_usual_pods_that_are_cut_anew_stay() {
+    let shards = QueueSpec { scope: Some(Scope::CacheShard), ..queue(Flag::Unbound, 0) };
+    let item = || Item { ops: [Op::Burn(MS / 10)].into(), ..Item::default() };
+    let owner = |scope| {
+        let attrs = Op::SetAttrs { queue: 0, attrs: Attrs::usual(scope) };
+        let queued = [0, 19].map(|cpu| Op::Queue { item: cpu as usize / 19, cpu: Some(cpu) });
+        let ops = [&[Op::Offline(3), attrs], &queued[..], &[Op::Sleep(MS), Op::DropQueue(0)]];
+        Owner { at: 0, ops: ops.concat() }
+    };
+    let nr_gone = |scope| {
+        let plan = Plan {
+            queues: vec![shards.clone()],
+            items: vec![item(), item()],
+            owners: vec![owner(scope)],
+            ..Plan::default()
+        };
+        let shape = "1x20x1".parse().expect("a topology");
+        let config = Config { shape, keep_events: true, ..Config::exact(1) };
+        let outcome = simulate(&plan, &config);
+        assert_eq!(outcome.violation, None);
+        let gone = |event: &&Event| matches!(event.what, What::WorkerLeft(..)) && event.t < 2 * MS;
+        outcome.events.iter().filter(gone).count()
+    };
+    assert_eq!(nr_gone(Scope::CacheShard), 0);
+    assert!(nr_gone(Scope::Smt) > 0, "no usual ones");
 }
 
 /// What was queued first stays where it is, until it has run.

@@ -125,21 +125,24 @@ impl Domains {
     }
 
     /// The domain whose online CPUs are these, of those in `usable`: all of these, the pod that
-    /// they are in while all CPUs are online, or another one. So a pod of which a CPU has left, and
-    /// which is cut as before, is still the same domain.
+    /// they are in while all CPUs are online, their node, or another one. So a pod of which a CPU
+    /// has left, and which is cut as before, is still the same domain. What lies in a node by the
+    /// CPUs that are left is none that lies in more: its items share the node's limit.
     fn of_online(&mut self, scope: Scope, usable: u32, cpus: &[u32]) -> u32 {
         let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        let mut nodes = self.nodes.iter();
+        let node = nodes.position(|&node| self.has(node, first) && self.has(node, last));
         let are_these = |&domain: &u32| {
             let has_both = self.has(domain, first) && self.has(domain, last);
-            has_both && self.nr_online(domain) as usize == cpus.len()
+            let lies_there = self.node_of(domain) == node.map(|node| node as u32);
+            has_both && lies_there && self.nr_online(domain) as usize == cpus.len()
         };
-        let usual = self.common(self.pod(scope, first), usable);
-        let known = [Some(usable), usual].into_iter().flatten().find(are_these);
+        let usual = |scope| self.common(self.pod(scope, first), usable);
+        let known = [Some(usable), usual(scope), usual(Scope::Numa)];
+        let known = known.into_iter().flatten().find(are_these);
         if let Some(known) = known.or_else(|| self.known.get(&(first, last + 1)).copied()) {
             return known;
         }
-        let mut nodes = self.nodes.iter();
-        let node = nodes.position(|&node| self.has(node, first) && self.has(node, last));
         self.add(first..last + 1, node, cpus.len() as u32)
     }
 

@@ -102,12 +102,26 @@ impl Link {
     }
 }
 
-/// The CPUs of an unbound or ordered queue. Of others it says nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The CPUs of an unbound or ordered queue, as things are. Other queues: all CPUs, and no pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// All that it may use, as a domain.
+    /// All that it may use, as a domain: where workers may go.
+    usable: u32,
+    /// Those of them that are online, as a domain: the pod of CPUs that have none.
     all: u32,
     pods: Cut,
+    /// Whether queues without attributes of their own have `all` as a pod.
+    has_default_pod: bool,
+    /// Their pods, and the one of all CPUs.
+    usual: (Cut, u32),
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        let none = Cut::default;
+        let usual = (none(), WHOLE);
+        Self { usable: WHOLE, all: WHOLE, pods: none(), has_default_pod: true, usual }
+    }
 }
 
 /// Whether a queue is there.
@@ -256,20 +270,24 @@ impl Queue {
             place::PoolKind::Managed => return PoolKind::Managed(managed_pod(cpu, scope, machine)),
             place::PoolKind::Unbound => {}
         }
-        let (domains, all) = (machine.domains(), self.layout.all);
-        let own = self.layout.pods[cpu as usize];
+        let Layout { usable, all, pods, has_default_pod, usual } = &self.layout;
+        let own = pods[cpu as usize];
         let slot = self.kind.slot(own.is_some(), is_strict);
-        let which = |cpus| match cpus {
-            SlotCpus::Pod => own.unwrap_or(all),
-            SlotCpus::All => all,
+        let domain = match slot.pod {
+            SlotCpus::Pod => own.unwrap_or(*all),
+            SlotCpus::All => *all,
         };
-        let (domain, cpus, is_strict) = (which(slot.pod), which(slot.cpus), slot.is_strict);
-        let default_pod = domains.pod(self.usual_scope, domains.cpus(domain).start);
+        let cpus = match slot.cpus {
+            SlotCpus::Pod => domain,
+            SlotCpus::All => *usable,
+        };
+        let is_usual = |pod| pod == usual.1 || usual.0[cpu as usize] == Some(pod);
+        let is_strict = slot.is_strict;
         let attrs = PoolAttrs {
             has_default_priority: nice == 0,
             is_strict,
             has_all_cpus: cpus == WHOLE,
-            has_default_pod: domain == WHOLE || domain == default_pod,
+            has_default_pod: own.map_or(*has_default_pod, is_usual),
         };
         if attrs.are_usual() {
             return PoolKind::Unbound(domain);
@@ -314,13 +332,13 @@ impl Queue {
         group: GroupNo,
         machine: &Machine,
     ) -> Option<Arc<NodeLimit>> {
-        let cpus = machine.domains().nr_online_by_node(self.layout.all);
+        let cpus = machine.domains().nr_online_by_node(self.layout.usable);
         self.shared.of(&self.limits, node, self.is_frozen, cpus, |_| Memory::new(group))
     }
 
     /// As CPUs and limits are now.
     pub(crate) fn adjust_shared(&self, machine: &Machine) -> Vec<Arc<NodeLimit>> {
-        let cpus: Vec<_> = machine.domains().nr_online_by_node(self.layout.all).collect();
+        let cpus: Vec<_> = machine.domains().nr_online_by_node(self.layout.usable).collect();
         self.shared.adjust(&self.limits, self.is_frozen, cpus)
     }
 
@@ -336,8 +354,14 @@ impl Queue {
         }
         let scope = self.attrs.scope.in_core();
         let scope = Scope::of_core(self.kind.scope(Some(scope), scope, u32::MAX, 0));
-        let all = self.usable(machine);
-        Layout { all, pods: machine.cut(scope, all) }
+        let usable = self.usable(machine);
+        // One of its CPUs is online, as one of all is.
+        let whole = |cut: Cut| cut.iter().find_map(|pod| *pod).unwrap_or(WHOLE);
+        let [all, of_all] = [usable, WHOLE].map(|of| whole(machine.cut(Scope::System, of)));
+        let usual = machine.cut(self.usual_scope, WHOLE);
+        let has_default_pod = all == of_all || usual.contains(&Some(all));
+        let pods = machine.cut(scope, usable);
+        Layout { usable, all, pods, has_default_pod, usual: (usual, of_all) }
     }
 
     /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of
