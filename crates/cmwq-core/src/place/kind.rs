@@ -230,7 +230,7 @@ impl QueueKind {
         matches!(self, Self::Ordered)
     }
 
-    /// Which pool serves its items of a CPU. `has_pod`: that one has a
+    /// Which pool serves its items of a CPU. `has_pod`: the CPU has a
     /// [pod](super::Pods::pod) with CPUs that the queue may use; `is_strict`: its attributes say
     /// that workers stay in their pod. Those of an ordered queue's only pod have all CPUs.
     ///

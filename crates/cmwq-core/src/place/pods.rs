@@ -47,8 +47,8 @@ pub struct Cpu {
 /// CPUs that there can be, and one that has gone is still in its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pods {
-    /// Of each pod, the CPUs that the queue may use, in ascending order.
-    usable: Vec<Vec<u32>>,
+    /// Of each, the CPUs that the queue may use, in ascending order.
+    pods: Vec<Vec<u32>>,
     /// The CPUs that are here, in ascending order, and which pod each is in.
     of_cpu: Vec<(u32, usize)>,
 }
@@ -64,14 +64,14 @@ impl Pods {
     ) -> Self {
         let here = narrowed(here.collect());
         let mut known = BTreeMap::new();
-        let mut new = Self { usable: Vec::new(), of_cpu: Vec::with_capacity(here.len()) };
+        let mut new = Self { pods: Vec::new(), of_cpu: Vec::with_capacity(here.len()) };
         for (cpu, leader) in here.iter().zip(leaders(scope, &here)) {
-            let pod = *known.entry(leader).or_insert(new.usable.len());
-            if pod == new.usable.len() {
-                new.usable.push(Vec::new());
+            let pod = *known.entry(leader).or_insert(new.pods.len());
+            if pod == new.pods.len() {
+                new.pods.push(Vec::new());
             }
             if is_usable(cpu.id) {
-                new.usable[pod].push(cpu.id);
+                new.pods[pod].push(cpu.id);
             }
             new.of_cpu.push((cpu.id, pod));
         }
@@ -84,13 +84,13 @@ impl Pods {
     #[must_use]
     pub fn pod(&self, cpu: u32) -> Option<&[u32]> {
         let at = self.of_cpu.binary_search_by_key(&cpu, |(cpu, _)| *cpu).ok()?;
-        let pod = self.usable[self.of_cpu[at].1].as_slice();
+        let pod = self.pods[self.of_cpu[at].1].as_slice();
         (!pod.is_empty()).then_some(pod)
     }
 
     /// The same of each pod that has such CPUs, in the order of the lowest CPU that is here.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.usable.iter().map(Vec::as_slice).filter(|pod| !pod.is_empty())
+        self.pods.iter().map(Vec::as_slice).filter(|pod| !pod.is_empty())
     }
 }
 
@@ -108,7 +108,7 @@ fn narrowed(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
     cpus
 }
 
-/// For each of `cpus`, which are in ascending order, the lowest CPU of its pod.
+/// For each of `cpus`, which are in ascending order and [narrowed], the lowest CPU of its pod.
 fn leaders(scope: Scope, cpus: &[Cpu]) -> Vec<u32> {
     match scope {
         Scope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
@@ -153,10 +153,9 @@ fn shard_leaders(cpus: &[Cpu], size: u32) -> Vec<u32> {
         }
     }
     leaders.sort_unstable();
-    let leader = |cpu: &Cpu| match leaders.binary_search_by_key(&cpu.core, |(core, _)| *core) {
-        Ok(index) => leaders[index].1,
-        // Its core's leader is not among the CPUs.
-        Err(_) => cpu.id,
+    let leader = |cpu: &Cpu| {
+        let index = leaders.binary_search_by_key(&cpu.core, |(core, _)| *core);
+        leaders[index.expect("the lowest CPU of its core is here")].1
     };
     cpus.iter().map(leader).collect()
 }
