@@ -251,8 +251,8 @@ impl Machine {
         params: &Params,
     ) -> Self {
         let known = Known::read(sys, possible);
-        let within = known.topology.within(&allowed);
-        let pods = topo::pods(params.default_affinity_scope, &within, params.cache_shard_size);
+        let (scope, shard_size) = (params.default_affinity_scope, params.cache_shard_size);
+        let pods = topo::pods_within(scope, &known.topology, &allowed, shard_size);
         let managed = topo::pods(params.managed_affinity_scope, &known.topology, 1);
         Self { known, ..Self::with(possible, allowed, quota, pods, managed) }
     }

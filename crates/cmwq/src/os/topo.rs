@@ -32,7 +32,7 @@ pub use cpuset::CpuSet;
 pub use cpuset_text::ParseCpuSetError;
 pub(crate) use quota::cpu_quota;
 pub use scope::{AffinityScope, ParseScopeError};
-pub(crate) use scope::{Pod, pods};
+pub(crate) use scope::{Pod, pods, pods_within};
 pub(crate) use system::{
     SYS_ROOT, affinity_of, allowed_cpus, isolated_cpus, online_cpus, possible_cpus, present_cpus,
     threads,

@@ -496,8 +496,9 @@ impl Runtime {
     }
 
     fn record_cpus_in_use(&self, in_use: &CpusInUse) {
-        let topology = in_use.known.topology.within(&in_use.allowed);
-        let pods = |scope| (scope, topo::pods(scope, &topology, self.placement.shard_size));
+        let (topology, allowed) = (&in_use.known.topology, &in_use.allowed);
+        let shard_size = self.placement.shard_size;
+        let pods = |scope| (scope, topo::pods_within(scope, topology, allowed, shard_size));
         self.inspect.place(|| Places {
             possible: self.machine.possible(),
             allowed: in_use.allowed.clone(),

@@ -10,7 +10,7 @@ use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 
-use cmwq_core::place::{Pods, Scope};
+use cmwq_core::place::{self, Pods, Scope};
 
 use super::cpuset::CpuSet;
 use super::topology::Topology;
@@ -135,7 +135,27 @@ pub(crate) struct Pod {
 /// `shard_size` is the number of cores that a [`AffinityScope::CacheShard`] pod should have; 0 is
 /// taken for 1.
 pub(crate) fn pods(scope: AffinityScope, topology: &Topology, shard_size: u32) -> Vec<Pod> {
-    let pods = Pods::of(scope.in_core(shard_size), topology.in_core(), |_| true);
+    pods_of(scope, topology, topology.in_core(), shard_size)
+}
+
+/// The same, as if there were no other CPUs than the `allowed` ones.
+pub(crate) fn pods_within(
+    scope: AffinityScope,
+    topology: &Topology,
+    allowed: &CpuSet,
+    shard_size: u32,
+) -> Vec<Pod> {
+    let here = topology.in_core().filter(|cpu| allowed.contains(cpu.id));
+    pods_of(scope, topology, here, shard_size)
+}
+
+fn pods_of(
+    scope: AffinityScope,
+    topology: &Topology,
+    here: impl Iterator<Item = place::Cpu>,
+    shard_size: u32,
+) -> Vec<Pod> {
+    let pods = Pods::of(scope.in_core(shard_size), here, |_| true);
     let pod = |cpus: &[u32]| {
         let cpus: CpuSet = cpus.iter().copied().collect();
         Pod { node: topology.node_of(&cpus), cpus }

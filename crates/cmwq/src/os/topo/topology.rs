@@ -11,6 +11,7 @@
 //! *Kernel*: `Documentation/ABI/stable/sysfs-devices-system-cpu`,
 //! `Documentation/admin-guide/cputopology.rst`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -77,12 +78,14 @@ impl Topology {
     pub(crate) fn within(&self, cpus: &CpuSet) -> Self {
         // INVARIANT(leader): the lowest CPU that is left leads.
         let here = || self.cpus.iter().filter(|cpu| cpus.contains(cpu.id));
-        let narrowed = |old: &Cpu| {
-            let mut cpu = old.clone();
-            cpu.core = here().find(|cpu| cpu.core == old.core).map_or(old.id, |cpu| cpu.id);
-            cpu.llc = here().find(|cpu| cpu.llc == old.llc).map_or(old.id, |cpu| cpu.id);
-            cpu
+        let lowest = |leader: fn(&Cpu) -> u32| {
+            let mut lowest = BTreeMap::new();
+            here().for_each(|cpu| _ = lowest.entry(leader(cpu)).or_insert(cpu.id));
+            lowest
         };
+        let (cores, caches) = (lowest(|cpu| cpu.core), lowest(|cpu| cpu.llc));
+        let narrowed =
+            |cpu: &Cpu| Cpu { core: cores[&cpu.core], llc: caches[&cpu.llc], ..cpu.clone() };
         Self { cpus: here().map(narrowed).collect() }
     }
 
