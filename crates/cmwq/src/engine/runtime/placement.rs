@@ -15,7 +15,7 @@
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
 use cmwq_core::place::usable::Usable;
-use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, Pods, PoolAttrs, SlotCpus};
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs, SlotCpus};
 
 use super::helping::may_help;
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -95,7 +95,7 @@ pub(crate) struct Layout {
     /// All CPUs that the queue may use.
     effective: CpuSet,
     /// Which of them share workers.
-    pods: Pods,
+    pods: place::Pods,
 }
 
 /// The CPUs that the process has when it first uses the library; and the same once more if somebody
@@ -280,8 +280,9 @@ impl CpusInUse {
         let in_core = |scope: AffinityScope| scope.in_core(shard_size);
         let (named, usual) = (attrs.affinity_scope.map(in_core), in_core(self.scope));
         let scope = kind.scope(named, usual, granted, nr_cpus);
+        // All that are allowed are known: so an ordered queue has one pod, and one pool.
         let here = self.known.topology.in_core().filter(|cpu| self.allowed.contains(cpu.id));
-        let pods = Pods::of(scope, here, |cpu| effective.contains(cpu));
+        let pods = place::Pods::of(scope, here, |cpu| effective.contains(cpu));
         Layout { kind, attrs: attrs.clone(), effective, pods }
     }
 
@@ -559,7 +560,7 @@ impl Layout {
         let pod = self.pods.pod(cpu);
         let slot = self.kind.slot(pod.is_some(), self.attrs.affinity_strict);
         let which = |cpus| match (cpus, pod) {
-            (SlotCpus::Pod, Some(pod)) => set_of(pod),
+            (SlotCpus::Pod, Some(pod)) if pod.len() != self.effective.count() => set_of(pod),
             _ => self.effective.clone(),
         };
         let (pod, cpus) = (which(slot.pod), which(slot.cpus));

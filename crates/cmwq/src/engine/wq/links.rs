@@ -139,14 +139,15 @@ impl Wq {
             return link;
         }
         loop {
-            let key = self.key_behind(state, index);
+            let layout = self.layout(state);
+            let key = self.key_behind(state, layout.as_ref(), index);
             let found = self.runtime.pool_by_key(key.clone());
             let found = found.or_else(|| self.pool_in_use(state));
             let found = found.or_else(|| self.runtime.pool_instead(&key));
             let found = found.unwrap_or_else(|| {
                 panic!("workqueue '{}' needs a worker pool, and there may be no more", self.name)
             });
-            if self.lead(state, (index, &slots[index]), &found) {
+            if self.lead(state, (index, &slots[index]), &found, layout.as_ref()) {
                 break;
             }
         }
@@ -163,8 +164,8 @@ impl Wq {
         self.runtime.pool_by_key(layout.key(self.runtime.machine.cpus[index]))
     }
 
-    fn key_behind(&self, state: &State, index: usize) -> PoolKey {
-        match self.layout(state) {
+    fn key_behind(&self, state: &State, layout: Option<&Layout>, index: usize) -> PoolKey {
+        match layout {
             Some(layout) => layout.key(self.runtime.machine.cpus[index]),
             None => self.runtime.key_for(self.spec, self.attrs_in(state).priority(), index),
         }
@@ -180,18 +181,30 @@ impl Wq {
     /// `max_active` each CPU has its turn. KERNEL: `alloc_unbound_pwq` for each CPU — same.
     ///
     /// `false`: the pool was renewed meanwhile, and has to be looked up again.
-    fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), found: &Found) -> bool {
+    fn lead(
+        &self,
+        state: &mut State,
+        (index, slot): (usize, &Slot),
+        found: &Found,
+        layout: Option<&Layout>,
+    ) -> bool {
         let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
-        let Some(pwq) = self.add_pwq(state, found, cpu) else { return false };
+        let Some(pwq) = self.add_pwq(state, found, cpu, layout) else { return false };
         let link = state.links().store.link(Link { pool: found.pool, pwq });
         // SAFETY: the store is dropped with the queue, as the slots are.
         unsafe { slot.set(link) };
         true
     }
 
-    fn add_pwq(&self, state: &mut State, found: &Found, cpu: Option<u32>) -> Option<PwqId> {
+    fn add_pwq(
+        &self,
+        state: &mut State,
+        found: &Found,
+        cpu: Option<u32>,
+        layout: Option<&Layout>,
+    ) -> Option<PwqId> {
         let pool = found.pool;
-        let (spread, is_frozen) = (self.spread(state), self.is_frozen());
+        let (spread, is_frozen) = (self.spread_over(state, layout), self.is_frozen());
         let memory = |node| Memory::new(self.runtime.inspect.node(self.key, node));
         // The node is looked up now: when the pool was made, that of a CPU that had never been on
         // was unknown.
@@ -213,9 +226,18 @@ impl Wq {
 
     /// The CPUs over which `max_active` is split, if it is.
     pub(crate) fn spread(&self, state: &State) -> Vec<NodeCpus> {
-        match self.layout(state) {
+        // Cutting pods takes time.
+        if !state.limits.is_split() {
+            return Vec::new();
+        }
+        self.spread_over(state, self.layout(state).as_ref())
+    }
+
+    /// The same, with the layout that the caller has.
+    fn spread_over(&self, state: &State, layout: Option<&Layout>) -> Vec<NodeCpus> {
+        match layout {
             _ if !state.limits.is_split() => Vec::new(),
-            Some(layout) => self.runtime.spread(&layout),
+            Some(layout) => self.runtime.spread(layout),
             None => self.runtime.managed_spread(),
         }
     }
@@ -292,7 +314,7 @@ impl Wq {
                 if !mem::replace(&mut has_moved, true) && self.spec.kind.leaves_runs_behind() {
                     self.runtime.leaves_runs_behind();
                 }
-                if self.lead(state, (index, slot), &found) {
+                if self.lead(state, (index, slot), &found, Some(layout)) {
                     break;
                 }
             }
