@@ -276,7 +276,7 @@ fn a_pod_without_cpus_has_those_of_its_queue() {
 }
 
 #[test]
-fn a_power_efficient_queue_has_a_pool_for_each_cpu_or_each_pod() {
+fn a_power_efficient_queue_is_unbound_where_power_is_saved() {
     assert_eq!(
         [false, true].map(QueueKind::power_efficient),
         [QueueKind::Percpu, QueueKind::Unbound]
