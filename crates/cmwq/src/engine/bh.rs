@@ -102,7 +102,7 @@ impl BhContexts {
             threads[cpu as usize] = if is_late {
                 State::Gone
             } else if pool.runtime.service.has_creator() {
-                // As for workers: see `Pool::need_worker`.
+                // As for workers: see `Pool::ask_for_worker`.
                 pool.runtime.service.retry_at(clock::now());
                 State::Missing
             } else {

@@ -406,7 +406,7 @@ impl Pool {
             Todo::Nothing | Todo::Wake(_) => {}
             Todo::Watch { begin } => self.begin_watch(begin),
             Todo::NeedFirst if leaves_out("act.first") => {}
-            Todo::NeedFirst => self.need_worker(Creator::First),
+            Todo::NeedFirst => _ = self.ask_for_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
         }
     }

@@ -394,7 +394,8 @@ impl Worker {
         if !self.pool.may_help() {
             return false;
         }
-        self.pool.create_worker(Creator::Spare);
+        // This may be the one that all rely on to come for an item, so it must not hang.
+        let _ = self.pool.ask_for_worker(Creator::Spare);
         let mut own = self.pool.lock_unlisted();
         let mut lend = own.core.lend(self.id, self.thread.is_unbound());
         if lend == Lend::Rebind {

@@ -34,16 +34,24 @@ impl Pool {
     /// As [`create_worker`](Self::create_worker), by a thread that has queued something, or makes a
     /// pool. It may be the program's, and hold a queue's lock. So where there are rescuers, one of
     /// which may have to come before a thread can be had, it is left to the creator; by this one,
-    /// too, for later.
+    /// too, for later. `true`: it is left to the creator.
     #[cold]
-    pub(crate) fn need_worker(&'static self, by: Creator) {
-        if !(self.runtime.service.has_creator() && self.leave_creation(by)) {
-            self.create_worker(by);
+    pub(crate) fn ask_for_worker(&'static self, by: Creator) -> bool {
+        if self.runtime.service.has_creator() {
+            // Not in vain: a worker asks each time it could help.
+            if self.lock_only().core.may_create(by, false, clock::now()) == Create::No {
+                return false;
+            }
+            if self.hand_over_creation(by) {
+                return true;
+            }
         }
+        self.create_worker(by);
+        false
     }
 
-    /// Leaves the creation of a worker to others. `false`: they have ended.
-    fn leave_creation(&'static self, by: Creator) -> bool {
+    /// Leaves the creation of a worker to the service, or its creator. `false`: they have ended.
+    fn hand_over_creation(&'static self, by: Creator) -> bool {
         if !self.runtime.service.create_for(self, by) {
             return false;
         }
@@ -77,7 +85,7 @@ impl Pool {
         if is_stranger
             && !service::is_creator()
             && (service::leaves_creation() || !can_be_inherited())
-            && self.leave_creation(by)
+            && self.hand_over_creation(by)
         {
             return true;
         }
@@ -119,10 +127,7 @@ impl Pool {
             Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
         }
         let kick = if spawned.is_ok() {
-            let kick = guard.core.worker_created(id, by_manager, clock::now());
-            // If there was nobody to stand by, now there is.
-            guard.refresh_standby(self);
-            kick
+            guard.worker_created(self, id, by_manager)
         } else {
             guard.set_thread(id, None);
             if is_refused {
@@ -267,6 +272,16 @@ impl Pool {
 }
 
 impl Locked {
+    /// The thread of worker `id` is there: whom to wake.
+    fn worker_created(&mut self, pool: &Pool, id: WorkerId, by_manager: Option<WorkerId>) -> Kick {
+        let kick = self.core.worker_created(id, by_manager, clock::now());
+        let is_late = by_manager.is_none() && service::is_creator();
+        let kick = if is_late && kick == Kick::None { self.answer_late(pool) } else { kick };
+        // If there was nobody to stand by, now there is.
+        self.refresh_standby(pool);
+        kick
+    }
+
     /// No worker was kicked. If that is because the pool has none to wake, and a queue here has a
     /// rescuer: when to look whether the rescuer has to be called.
     #[inline]

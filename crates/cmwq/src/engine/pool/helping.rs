@@ -115,12 +115,12 @@ impl Pool {
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
     /// `false`: no worker comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
-        let kick = self.call(|locked| locked.core.call_to_help());
-        matches!(kick, Kick::Wake(_))
+        self.call(|locked| locked.core.call_to_help())
     }
 
-    /// Wakes the worker that `whom` chooses; if the pool has no worker, creates one and asks again.
-    fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> Kick {
+    /// Wakes the worker that `whom` chooses; if the pool has no worker, creates one and asks again,
+    /// or leaves both to the creator. `false`: no worker comes.
+    fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> bool {
         let ask = || {
             let mut guard = self.lock_unlisted();
             let kick = whom(&mut guard);
@@ -129,13 +129,12 @@ impl Pool {
             self.unlock(guard, if is_nobody { Kick::None } else { kick });
             kick
         };
-        match ask() {
-            Kick::NeedFirst => {
-                self.need_worker(Creator::Spare);
-                ask()
-            }
+        let kick = match ask() {
+            Kick::NeedFirst if self.ask_for_worker(Creator::Spare) => return true,
+            Kick::NeedFirst => ask(),
             kick => kick,
-        }
+        };
+        matches!(kick, Kick::Wake(_))
     }
 
     /// A helper here was found blocked: what it has taken along comes back, and the items are not
@@ -223,6 +222,18 @@ impl Locked {
             || pool.caller_computes(),
             || pool.others_wait(),
         )
+    }
+
+    /// A worker has been created here. Another pod may have called it, and has not waited for it:
+    /// whom to wake for that.
+    pub(crate) fn answer_late(&mut self, pool: &Pool) -> Kick {
+        if !pool.others_wait() {
+            Kick::None
+        } else if pool.caller_computes() {
+            self.core.kick_when_idle(self.watched)
+        } else {
+            self.core.call_to_help()
+        }
     }
 
     /// How many items the pool has started by now.

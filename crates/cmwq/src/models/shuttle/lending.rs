@@ -45,9 +45,9 @@ fn runs_until_the_next(wq: &Workqueue) -> (Arc<AtomicBool>, JoinHandle<()>) {
 
 /// The other pod is made by whoever wants its help first, and several may. The first item runs
 /// until the second one has begun, for which their own pod has no CPU.
-#[test]
-fn a_pod_in_the_making_helps() {
-    check(Pods::Two, |world| {
+fn check_where_a_pod_is_in_the_making(has_rescuer: bool) {
+    check(Pods::Two, move |world| {
+        let _rescued = has_rescuer.then(|| world.queue(|builder| builder.percpu().mem_reclaim()));
         let wq = world.managed();
         let (begun, first) = runs_until_the_next(&wq);
         let queuers: Vec<_> = (0..2)
@@ -63,6 +63,17 @@ fn a_pod_in_the_making_helps() {
     });
 }
 
+#[test]
+fn a_pod_in_the_making_helps() {
+    check_where_a_pod_is_in_the_making(false);
+}
+
+/// The creator makes its worker.
+#[test]
+fn a_pod_whose_worker_is_left_to_the_creator_helps() {
+    check_where_a_pod_is_in_the_making(true);
+}
+
 /// As above, by a pod whose CPU a thread of the program computes on, as far as anybody knows: it is
 /// called by that CPU's sentinel.
 #[test]
@@ -70,6 +81,19 @@ fn a_pod_that_is_taken_helps_when_its_cpu_is_idle() {
     check_by(Detect::Sentinel, Pods::Two, |world| {
         let wq = world.managed();
         wq.queue_on(1, || ()).join().unwrap();
+        world.managed_pool(1).set_caller_computes(true);
+        let (begun, first) = runs_until_the_next(&wq);
+        wq.queue_on(0, move || begun.store(true, Ordering::SeqCst)).join().unwrap();
+        first.join().unwrap();
+    });
+}
+
+/// As above, by a worker that the creator has still to make.
+#[test]
+fn a_pod_that_is_taken_and_has_no_worker_yet_helps_when_its_cpu_is_idle() {
+    check_by(Detect::Sentinel, Pods::Two, |world| {
+        let _rescued = world.queue(|builder| builder.percpu().mem_reclaim());
+        let wq = world.managed();
         world.managed_pool(1).set_caller_computes(true);
         let (begun, first) = runs_until_the_next(&wq);
         wq.queue_on(0, move || begun.store(true, Ordering::SeqCst)).join().unwrap();

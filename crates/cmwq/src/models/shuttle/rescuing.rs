@@ -249,6 +249,35 @@ fn a_rescuer_comes_while_a_context_is_being_created() {
     });
 }
 
+/// A worker is about to help another pod, and the one that is to stand by meanwhile is being
+/// created: nobody counts on the first one, which cannot come.
+#[test]
+fn a_rescuer_comes_while_a_helper_has_its_substitute_created() {
+    check(Pods::Two, |world| {
+        let plain = world.managed();
+        // One pod has a worker and its standby, so that it needs no other, the helper's has one.
+        plain.queue_on(0, || ()).join().unwrap();
+        let _ = world.managed_pool(1);
+        let wq = reclaim(world, Builder::managed);
+        let hang = world.runtime.set_fault_threads_hang();
+        let handles = [0, 1].map(|_| {
+            let hang = Arc::clone(&hang);
+            plain.queue_on(0, move || {
+                while !hang.end.is_set() {
+                    thread::yield_now();
+                }
+            })
+        });
+        hang.begun.wait(None);
+        let theirs = Arc::clone(&hang);
+        drop(wq.queue_on(1, move || theirs.end.set()));
+        hang.end.wait(None);
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+}
+
 /// The first two queues with rescuers are made at the same time.
 #[test]
 fn two_queues_ask_for_the_creator() {
