@@ -79,10 +79,11 @@ impl PoolState {
     /// not even one that is being created.
     #[must_use]
     pub fn is_to_begin(&self, kind: PoolKind) -> bool {
-        kind.begins_with_worker()
-            && !self.is_closed()
-            && self.workers.is_empty()
-            && self.manager.is_none()
+        kind.begins_with_worker() && self.has_to_begin()
+    }
+
+    pub(super) fn has_to_begin(&self) -> bool {
+        !self.is_closed() && self.workers.is_empty() && self.manager.is_none()
     }
 
     /// Whether workers leave as soon as they are idle.

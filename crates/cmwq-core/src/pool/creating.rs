@@ -12,6 +12,9 @@ pub enum Creator {
     /// Somebody outside, because work waits and the pool has nobody to come for it:
     /// [`Kick::NeedFirst`](super::Kick::NeedFirst).
     First,
+    /// Somebody who has made the pool, or led a queue here, see [`PoolState::is_to_begin`]. Another
+    /// such may have had its first worker created meanwhile.
+    Begin,
     /// Somebody who does it ahead of need: one worker can be lent, or come for the first item, and
     /// one stays.
     Spare,
@@ -46,6 +49,7 @@ impl PoolState {
         let is_due = match by {
             Creator::Manager(_) => true,
             Creator::First => self.may_create_from_outside(),
+            Creator::Begin => self.has_to_begin() && self.may_create_spare(now),
             Creator::Spare => self.may_create_spare(now),
         };
         match (is_due, is_rescuer) {

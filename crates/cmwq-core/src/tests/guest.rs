@@ -220,6 +220,23 @@ fn a_spare_worker_may_be_created_unless_there_is_one_or_will_be() {
     assert_eq!(f.may_create(Creator::Spare, false, retry), Create::No, "there are two");
 }
 
+/// Two threads have found a pool without workers, and ask one after the other.
+#[test]
+fn a_pool_begins_with_one_worker() {
+    let (mut f, _) = Fixture::new(1, 0);
+    let _ = f.pwq(10);
+    assert_eq!(f.may_create(Creator::Begin, false, 0), Create::Now);
+    let unborn = f.worker_new();
+    assert_eq!(f.may_create(Creator::Begin, false, 0), Create::No, "it is being created");
+    f.birth_fails(unborn, None);
+    let retry = f.create_retry_at().expect("it failed");
+    assert_eq!(f.may_create(Creator::Begin, false, retry - 1), Create::No);
+    assert_eq!(f.may_create(Creator::Begin, false, retry), Create::Now);
+    f.now = retry;
+    let _ = f.worker();
+    assert_eq!(f.may_create(Creator::Begin, false, retry), Create::No, "there is one");
+}
+
 #[test]
 fn a_pool_without_workers_needs_one_to_lend() {
     let (mut f, _) = Fixture::new(2, 0);

@@ -34,12 +34,12 @@ impl Engine<'_> {
     pub(super) fn create_first(&mut self, pool: PoolNo) {
         let kind = self.pools.list[pool].kind.in_core();
         let is_to_begin = self.pools.list[pool].read().is_to_begin(kind);
-        if !is_to_begin || !self.may_create(pool, Creator::Spare) {
+        if !is_to_begin || !self.may_create(pool, Creator::Begin) {
             return;
         }
         let id = self.pools.list[pool].lock_only().worker_new();
         self.wanted(pool);
-        self.create(pool, Creation { id, by: Creator::Spare, is_to_be_called: false });
+        self.create(pool, Creation { id, by: Creator::Begin, is_to_be_called: false });
     }
 
     /// Somebody who is not a worker of the pool would create one.

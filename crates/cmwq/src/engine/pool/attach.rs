@@ -333,7 +333,7 @@ impl Pool {
         let is_to_begin = guard.core.is_to_begin(self.kind.in_core());
         drop(guard);
         if is_to_begin {
-            let _ = self.ask_for_worker(Creator::Spare);
+            let _ = self.ask_for_worker(Creator::Begin);
         }
     }
 

@@ -278,6 +278,21 @@ fn a_rescuer_comes_while_a_helper_has_its_substitute_created() {
     });
 }
 
+/// Two who have found a pool without workers have left its first one to the creator, which is late:
+/// the pool begins with one.
+#[test]
+fn a_pool_begins_with_one_worker() {
+    check(Pods::Two, |world| {
+        let _wq = reclaim(world, Builder::percpu);
+        let pool = world.managed_pool(1);
+        pool.begin(pool.lock_only());
+        for _ in 0..20 {
+            thread::yield_now();
+        }
+        assert!(pool.lock_only().core.nr_staying() <= 1);
+    });
+}
+
 /// The first two queues with rescuers are made at the same time.
 #[test]
 fn two_queues_ask_for_the_creator() {
