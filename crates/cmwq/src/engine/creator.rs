@@ -20,6 +20,7 @@ use crate::engine::service::Service;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
+use crate::os::sense;
 use crate::os::sync::{Arc, Mutex, leaves_out, lock};
 
 const STACK: usize = 256 << 10;
@@ -162,6 +163,8 @@ impl Creator {
 
     fn main(&self, runtime: &'static Runtime) {
         Service::begin();
+        // BH contexts, and what their items start, have the program's and not the service thread's.
+        sense::sched::set_timer_slack_ns(runtime.timer_slack_ns);
         loop {
             self.parker.park(None);
             let due = mem::take(&mut *lock(&self.left));

@@ -14,7 +14,11 @@ const MS: Duration = Duration::from_millis(1);
 /// A delay that no test waits for.
 const FAR: Duration = Duration::from_secs(3_600);
 
-pub(crate) const SCENES: &[Scene] = &[("delayed::slack", slack), ("delayed::signals", signals)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("delayed::slack", slack),
+    ("delayed::slack_by_creator", slack_by_creator),
+    ("delayed::signals", signals),
+];
 
 #[test]
 fn never_early() {
@@ -238,6 +242,21 @@ fn a_worker_that_a_timer_makes_needed_has_the_programs_timer_slack() {
 fn slack() {
     for wq in every_kind("slack") {
         let of_item = joined(wq.queue_delayed(sys::timer_slack_ns, MS));
+        assert_eq!(of_item, sys::timer_slack_ns(), "{wq:?}");
+    }
+}
+
+#[test]
+fn where_there_are_rescuers_workers_and_contexts_have_the_programs_timer_slack() {
+    Stage::new("delayed::slack_by_creator").play();
+}
+
+/// The thread that creates threads then is a child of the service thread.
+fn slack_by_creator() {
+    let rescued = Workqueue::builder("rescued").mem_reclaim().build().unwrap();
+    let bh = Workqueue::builder("bh").bh().build().unwrap();
+    for wq in [rescued, bh] {
+        let of_item = joined(wq.queue(sys::timer_slack_ns));
         assert_eq!(of_item, sys::timer_slack_ns(), "{wq:?}");
     }
 }
