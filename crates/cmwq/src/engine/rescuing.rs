@@ -59,6 +59,10 @@ pub(crate) fn start(wq: &Wq) -> io::Result<()> {
     if let Some(asked) = runtime.service.ask_for_creator() {
         current::blocking(|| asked.wait())?;
     }
+    if runtime.has_begun_to_shut() {
+        // There is nothing to rescue any more, and all threads may have left already.
+        return Ok(());
+    }
     let mirror = runtime.inspect.worker(Role::Rescuer(wq.key), name);
     let rescuer = Arc::new(Rescuer {
         wq: wq.key,
