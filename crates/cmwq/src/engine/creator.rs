@@ -1,5 +1,8 @@
-//! What creates threads, or waits for who does: apart from what the service thread must not be kept
-//! from.
+//! The thread that creates threads. It also does what waits for a lock under which one is created,
+//! so that the service thread never does.
+//!
+//! KERNEL: `kthreadd` — differs: nobody waits for it but who makes the first queue with a rescuer,
+//! and pools' managers create workers themselves.
 //!
 //! Where memory is short, a creation may take as long as the system needs to get some back, and
 //! that may wait for what a rescuer would do. So from the first rescuer on the service thread,
@@ -12,7 +15,7 @@
 
 use std::{io, mem, ptr};
 
-use cmwq_core::{Creator as As, Retry};
+use cmwq_core::{Creator, Retry};
 
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
@@ -31,7 +34,7 @@ pub(crate) struct Creations {
     /// Workers and BH contexts that could not be created.
     pub(crate) retries: bool,
     /// Workers for others, and as whom.
-    pub(crate) workers: Vec<(&'static Pool, As)>,
+    pub(crate) workers: Vec<(&'static Pool, Creator)>,
     /// Sentinels of the CPUs of these pools, which are missing.
     pub(crate) sentinels: Vec<&'static Pool>,
     pub(crate) watchdog: bool,
@@ -106,7 +109,7 @@ fn retry(runtime: &'static Runtime) {
             Retry::Nothing => {}
             Retry::At(_) if leaves_out("service.retry_again") => {}
             Retry::At(at) => runtime.service.retry_at(at),
-            Retry::Create => pool.create_worker(As::Spare),
+            Retry::Create => pool.create_worker(Creator::Spare),
         }
     }
 }
@@ -134,13 +137,13 @@ fn end(runtime: &'static Runtime) {
 
 /// The creator, as the service thread knows it.
 #[derive(Debug)]
-pub(crate) struct Creator {
+pub(crate) struct CreatorThread {
     left: Mutex<Creations>,
     /// A token says that something was left.
     parker: Parker,
 }
 
-impl Creator {
+impl CreatorThread {
     /// Starts the thread. By the service thread, whose policy, signals and CPUs it has.
     ///
     /// # Errors

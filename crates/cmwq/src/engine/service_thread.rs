@@ -10,7 +10,7 @@ use cmwq_core::detect::tick::TickFound;
 use cmwq_core::place::Rescan;
 use cmwq_core::{FIRE_BATCH, Nanos, Timer, WorkItem};
 
-use crate::engine::creator::{Creations, Creator};
+use crate::engine::creator::{Creations, CreatorThread};
 use crate::engine::delayed::{self, Held};
 use crate::engine::detection;
 use crate::engine::plan::NEVER;
@@ -48,7 +48,7 @@ struct Loop {
     /// When to look at the CPUs again.
     rescan: Rescan,
     /// Who creates threads, if there have been rescuers.
-    creator: Option<Arc<Creator>>,
+    creator: Option<Arc<CreatorThread>>,
     due: Vec<NonNull<Timer>>,
     /// Scratch space of [`delayed::expired`].
     items: Vec<NonNull<WorkItem>>,
@@ -300,7 +300,7 @@ impl Loop {
 
     fn have_creator(&mut self) -> io::Result<()> {
         if self.creator.is_none() {
-            self.creator = Some(Creator::start(self.runtime)?);
+            self.creator = Some(CreatorThread::start(self.runtime)?);
             self.service.creator_has_come();
         }
         Ok(())
