@@ -86,8 +86,9 @@
 //!
 //! **Signals.** Worker threads inherit the creating thread's signal mask, through any number of
 //! workers: that of the program's thread whose call made the library or a pool create its first
-//! thread. A program that takes signals by `signalfd` or `sigwait` blocks them before it first uses
-//! this library, as before it starts any thread. Nothing here may be called from a signal handler
+//! thread; from the first queue with a rescuer on, that of the library's first thread. A program
+//! that takes signals by `signalfd` or `sigwait` blocks them before it first uses this library, as
+//! before it starts any thread. Nothing here may be called from a signal handler
 //! but [`watchdog::touch`]. For stacks in reports the [watchdog] interrupts the threads that a
 //! report is about, whose sleeps and waits with a time limit then fail with `EINTR`.
 //!

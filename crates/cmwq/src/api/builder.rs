@@ -163,8 +163,8 @@ impl Builder {
     /// CPUs of the pool it helps. While an item that it runs blocks, it does nothing else: items of
     /// one queue must not wait for each other, nor for items of queues without a rescuer; see
     /// [`current_is_rescuer`](crate::current_is_rescuer). An idle rescuer costs a sleeping thread.
-    /// The first such queue of a process gets one more, which creates threads: rescuers are called
-    /// also while a creation does not return, and who queues does not wait for one.
+    /// The first such queue of a process gets one more thread, which creates threads: rescuers are
+    /// called also while a creation does not return, and who queues does not wait for one.
     ///
     /// **Where the system waits for the program to get memory back**: a file system or a block
     /// device in user space, which has to write pages before they can be freed. What such a program
@@ -173,7 +173,7 @@ impl Builder {
     /// 5.6, with `CAP_SYS_RESOURCE`): memory that such a thread asks for does not wait for that.
     /// That is a state of the calling thread, which threads inherit that it creates from then on.
     /// So call it in `main`, before the first use of this library and before other threads are
-    /// started.
+    /// started. Such programs also lock their memory (`mlockall`).
     ///
     /// KERNEL: `WQ_MEM_RECLAIM` — same, for want of threads instead of memory.
     ///
@@ -319,8 +319,8 @@ impl Builder {
     /// queue, a limit on a BH queue, or attributes that make no sense or are not for this kind;
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the process may
     /// not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if the runtime's service
-    /// thread, the queue's rescuer, what comes with the first one, or the thread that tries a
-    /// priority cannot be created;
+    /// thread, the queue's rescuer or, with the first such queue, the thread that creates threads,
+    /// or the thread that tries a priority cannot be created;
     /// [`Unavailable`](crate::ErrorKind::Unavailable) after a [`shutdown`](crate::shutdown);
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a name that is taken, see
     /// [`sysfs`](Self::sysfs).

@@ -85,7 +85,8 @@ impl Handle {
     /// Makes the queue in a child that has none yet: dereferencing does not panic afterwards.
     ///
     /// # Errors
-    /// If its service thread or the queue's rescuer cannot be created.
+    /// If its service thread, the queue's rescuer or, with the first of them, the creator cannot be
+    /// created.
     #[inline]
     pub(crate) fn make_ready(&self) -> Result<(), Error> {
         Owner::try_wq(&self.0).map(drop)
@@ -315,8 +316,8 @@ impl std::ops::Deref for Handle {
     /// The queue.
     ///
     /// # Panics
-    /// In a child that uses the library for the first time, if its service thread or the queue's
-    /// rescuer cannot be created.
+    /// In a child that uses the library for the first time, if its service thread, the queue's
+    /// rescuer or, with the first of them, the creator cannot be created.
     #[inline]
     fn deref(&self) -> &Wq {
         Owner::wq(&self.0)

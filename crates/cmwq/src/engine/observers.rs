@@ -12,7 +12,7 @@ pub(crate) trait Observers: Sync {
     /// The process has a runtime. Caller holds no lock.
     fn began(&self, runtime: &'static Runtime);
 
-    /// The watchdog is needed, and has no thread. By the service thread.
+    /// The watchdog is needed, and has no thread. By the service thread, or its creator.
     ///
     /// # Errors
     /// If the system has no thread to give.

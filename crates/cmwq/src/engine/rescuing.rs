@@ -11,6 +11,7 @@
 //!
 //! A rescuer never creates a worker, not even if its item queues something that needs one: that may
 //! take long, and the worker would inherit its priority. The creator does it
+//! ([`Pool::ask_for_worker`]); where that has ended, whoever looks next
 //! ([`PoolState::may_create`](cmwq_core::PoolState::may_create)).
 
 use std::io;

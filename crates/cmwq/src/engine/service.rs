@@ -142,9 +142,9 @@ impl Service {
         self.plan.lower(&self.watchdog_at, at);
     }
 
-    /// There is, or has been, a rescuer. From now on the service thread creates nobody, and neither
-    /// does a thread that only queues: it might hang where memory is short, until what the rescuer
-    /// would do is done.
+    /// There is a rescuer, or has been, or is about to be. From now on the service thread creates
+    /// nobody, and neither does a thread that only queues: it might hang where memory is short,
+    /// until what the rescuer would do is done.
     pub(crate) fn has_creator(&self) -> bool {
         // ORDERING: no pairing: who made the queue has waited for it. Others that miss it are as
         // if they had come before.

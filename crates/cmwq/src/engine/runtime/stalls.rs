@@ -26,7 +26,7 @@ impl Runtime {
         }
     }
 
-    /// Asks the service thread to start the watchdog's thread, unless it was asked before.
+    /// Asks the service to start the watchdog's thread, unless it was asked before.
     pub(crate) fn start_watchdog(&self) {
         if self.watchdog.is_first_to_start() {
             self.service.start_watchdog_at(clock::now());
