@@ -169,7 +169,6 @@ impl PoolState {
     /// KERNEL: `wq_worker_running` — same, but says that the pool is to be watched if work waits
     /// that nobody is to start now. Who would have started it may never come: it was not to be had,
     /// and is not asked for again while enough run.
-    #[must_use]
     pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) -> Kick {
         if !self.is_blocked(id, seq) {
             return Kick::None;
