@@ -271,3 +271,20 @@ fn a_limit_is_split_by_the_cpus_that_the_queue_may_use() {
     assert_eq!(starts(None), [10, 0, 0]);
     assert_eq!(starts(Some((Scope::Numa, 0))), [10, 5, 1]);
 }
+
+#[test]
+fn a_queue_that_is_frozen_while_it_is_used_starts_nothing() {
+    for kind in [Flag::Percpu, Flag::Unbound, Flag::Managed] {
+        let frozen = |is_frozen| Op::SetFrozen { queue: 0, is_frozen };
+        let calls = [(0, put(0)), (US, frozen(true)), (2 * US, put(1)), (50 * US, frozen(false))];
+        let plan = Plan {
+            queues: vec![queue("q", kind)],
+            items: vec![item(0, &[Op::Burn(10 * US)]), item(0, &[Op::Burn(10 * US)])],
+            calls: calls.into_iter().map(|(at, op)| Call { at, op }).collect(),
+            ..Plan::default()
+        };
+        let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
+        assert_eq!(outcome.violation, None, "{kind}");
+        assert_eq!(finished(&outcome), [(10 * US, 0), (60 * US, 1)], "{kind}");
+    }
+}
