@@ -268,6 +268,8 @@ named! {
         NeverYield = "never-yield",
         /// Limits are not split anew when CPUs leave or come back.
         ForgetNodes = "forget-nodes",
+        /// Pods are not cut anew when CPUs leave or come back.
+        KeepPods = "keep-pods",
         /// Rescuers are never called.
         NeverRescue = "never-rescue",
         /// The watchdog says nothing.

@@ -182,6 +182,11 @@ fn limits_that_do_not_follow_the_cpus_are_noticed() {
 }
 
 #[test]
+fn pods_that_are_not_cut_anew_are_noticed() {
+    check_caught_in_storm(Sabotage::KeepPods, "place");
+}
+
+#[test]
 fn a_rescuer_that_is_never_called_is_noticed() {
     let options = Options { faults: FaultSet::NONE.with(Fault::Outage), ..Options::default() };
     check_caught_under(&options, Sabotage::NeverRescue, "rescue");

@@ -1,6 +1,9 @@
 //! Nothing runs on a CPU that is offline, and workers run where they belong: those of a CPU on it,
 //! those of a pod within it, unless all of that is offline. Nor does an item of a managed queue
-//! start on an isolated CPU, unless somebody has named a CPU for it.
+//! start on an isolated CPU, unless somebody has named a CPU for it. Unbound and ordered queues lead
+//! to no pod without CPUs; only an item that runs there may be queued there again.
+
+use cmwq_core::place;
 
 use super::{Checker, World};
 use crate::bitset::BitSet;
@@ -13,11 +16,23 @@ use crate::plan::Plan;
 pub(super) struct Placement {
     /// Items for which somebody names a CPU at some time.
     with_cpu: BitSet,
+    /// By item, the pool at which it last started.
+    last_at: Vec<Option<PoolNo>>,
 }
 
 impl Placement {
     pub(super) fn new(plan: &Plan) -> Self {
-        Self { with_cpu: plan.with_cpu() }
+        Self { with_cpu: plan.with_cpu(), last_at: vec![None; plan.items.len()] }
+    }
+
+    fn check_pod(&self, item: usize, pool: PoolNo, world: &World<'_>) -> Result<(), String> {
+        let kind = world.gauges[pool].kind;
+        let leads_here =
+            kind.in_core() == place::PoolKind::Unbound && self.last_at[item] != Some(pool);
+        if leads_here && kind.nr_online(world.machine) == 0 {
+            return Err(format!("item {item} is queued for {kind:?}, which has no CPU"));
+        }
+        Ok(())
     }
 
     fn check_isolated(
@@ -39,7 +54,9 @@ impl Placement {
 impl Checker for Placement {
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         let (what, runner) = match event.what {
+            What::Queued(what, site) => return self.check_pod(what.item, site.pool, world),
             What::Started(what, site, runner) => {
+                self.last_at[what.item] = Some(site.pool);
                 self.check_isolated(what.item, site.pool, runner.cpu, world)?;
                 // A rescuer belongs to the pool that it visits.
                 if world.home(runner.worker).is_none() {

@@ -89,6 +89,9 @@ impl Engine<'_> {
 
     /// A CPU has left or come back, so the queue's pods may be others.
     pub(super) fn follow_pods(&mut self, queue: QueueId) {
+        if self.config.sabotage == Some(Sabotage::KeepPods) {
+            return;
+        }
         let layout = self.queues[queue].laid_out(&mut self.machine);
         if layout == self.queues[queue].layout {
             return;
