@@ -1,7 +1,7 @@
 //! Nothing runs on a CPU that is offline, and workers run where they belong: those of a CPU on it,
 //! those of a pod within it, unless all of that is offline. Nor does an item of a managed queue
-//! start on an isolated CPU, unless somebody has named a CPU for it. Unbound and ordered queues lead
-//! to no pod without CPUs; only an item that runs there may be queued there again.
+//! start on an isolated CPU, unless somebody has named a CPU for it. Unbound and ordered queues
+//! lead to no pod without CPUs; only an item that runs there may be queued there again.
 
 use cmwq_core::place;
 

@@ -3,8 +3,8 @@
 //! The machine moves the threads (`machine::hotplug`). Here the pools learn of it: one whose CPU
 //! has left is disassociated, so its workers, wherever they run now, start everything at once; a
 //! managed pod has as many CPUs as are online, and if that is none, one of its workers runs
-//! elsewhere. The pods of unbound queues are cut anew, from the CPUs that are online, and the queues
-//! led to these. And `max_active` is split anew over the nodes, by the CPUs they have left.
+//! elsewhere. The pods of unbound queues are cut anew, from the CPUs that are online, and the
+//! queues led to these. And `max_active` is split anew over the nodes, by the CPUs they have left.
 
 use super::{Due, Engine};
 use crate::Nanos;

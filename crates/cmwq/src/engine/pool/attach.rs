@@ -224,8 +224,8 @@ impl Pool {
         }
     }
 
-    /// Where its workers may run, present or not: those of the only managed pod where managed queues
-    /// run now, which need not be where they ran when it was made.
+    /// Where its workers may run, present or not: those of the only managed pod where managed
+    /// queues run now, which need not be where they ran when it was made.
     pub(crate) fn worker_cpus(&self) -> CpuSet {
         match self.pods {
             None if self.kind == PoolKind::Managed => self.runtime.placement.now().managed.clone(),
