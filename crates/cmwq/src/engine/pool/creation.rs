@@ -275,7 +275,8 @@ impl Locked {
     /// The thread of worker `id` is there: whom to wake.
     fn worker_created(&mut self, pool: &Pool, id: WorkerId, by_manager: Option<WorkerId>) -> Kick {
         let kick = self.core.worker_created(id, by_manager, clock::now());
-        let is_late = by_manager.is_none() && service::is_creator();
+        let is_left = pool.runtime.service.has_creator() && service::is_creator();
+        let is_late = is_left && by_manager.is_none();
         let kick = if is_late && kick == Kick::None { self.answer_late(pool) } else { kick };
         // If there was nobody to stand by, now there is.
         self.refresh_standby(pool);
