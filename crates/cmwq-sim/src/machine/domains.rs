@@ -78,7 +78,7 @@ impl Domains {
         };
         let add = |new: &mut Self, cpus: Range<u32>| {
             let node = nodes.iter().position(|node| within(&cpus, node));
-            new.add(cpus.clone(), node, cpus.end - cpus.start)
+            new.add(cpus.clone(), node.map(|node| node as u32), cpus.end - cpus.start)
         };
         add(&mut new, 0..cpus);
         let others = Scope::ALL.into_iter().map(|(scope, _)| scope);
@@ -98,8 +98,8 @@ impl Domains {
         new
     }
 
-    fn add(&mut self, cpus: Range<u32>, node: Option<usize>, nr_online: u32) -> u32 {
-        let (node, domain) = (node.map(|node| node as u32), self.list.len() as u32);
+    fn add(&mut self, cpus: Range<u32>, node: Option<u32>, nr_online: u32) -> u32 {
+        let domain = self.list.len() as u32;
         self.known.insert((cpus.start, cpus.end), domain);
         self.list.push(Domain { cpus, node, nr_online, account: None });
         domain
@@ -118,7 +118,11 @@ impl Domains {
         let here = self.shape.all_cpus().filter(|cpu| is_online(cpu.id));
         let pods = Pods::of(scope.in_core(), here, |cpu| self.has(usable, cpu));
         let cpus = 0..self.shape.cpus();
-        let of = |cpu| Some(self.of_online(scope, usable, pods.pod(cpu)?));
+        let mut by_first = HashMap::new();
+        let of = |cpu| {
+            let pod = pods.pod(cpu)?;
+            Some(*by_first.entry(pod[0]).or_insert_with(|| self.of_online(scope, usable, pod)))
+        };
         let cut: Cut = cpus.map(of).collect();
         self.cuts.insert((scope, usable), Arc::clone(&cut));
         cut
@@ -130,11 +134,11 @@ impl Domains {
     /// CPUs that are left is none that lies in more: its items share the node's limit.
     fn of_online(&mut self, scope: Scope, usable: u32, cpus: &[u32]) -> u32 {
         let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-        let mut nodes = self.nodes.iter();
-        let node = nodes.position(|&node| self.has(node, first) && self.has(node, last));
+        let home = self.pod(Scope::Numa, first);
+        let node = self.node_of(home).filter(|_| self.has(home, last));
         let are_these = |&domain: &u32| {
             let has_both = self.has(domain, first) && self.has(domain, last);
-            let lies_there = self.node_of(domain) == node.map(|node| node as u32);
+            let lies_there = self.node_of(domain) == node;
             has_both && lies_there && self.nr_online(domain) as usize == cpus.len()
         };
         let usual = |scope| self.common(self.pod(scope, first), usable);
