@@ -23,7 +23,7 @@ pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
 /// hand it over.
 fn check_lines(world: &World<'_>) {
     for (n, queue) in world.queues.iter().enumerate() {
-        for (number, (_, limit)) in queue.shared.iter().enumerate() {
+        for (number, limit) in queue.shared.iter().enumerate() {
             let hands_over = Todo::HandOver(n as u8, number as u8);
             let mut todos = world.threads.iter().flatten().flat_map(|thread| &thread.todo);
             let is_idle = limit.nr() < limit.max() && !limit.waiting().is_empty();

@@ -243,7 +243,7 @@ pub struct Scope {
 
 impl Scope {
     /// Of each pool the node, and how many CPUs it has there.
-    pub(crate) fn cpus(&self) -> impl Iterator<Item = NodeCpus> {
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = NodeCpus> + Clone {
         self.pools.iter().map(|pool| (Some(pool.node), pool.cpus))
     }
 

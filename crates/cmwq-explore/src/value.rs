@@ -372,8 +372,8 @@ impl Value {
         for limit in [queue.limits.max_active(), queue.limits.min_active()] {
             self.bytes.extend(limit.to_le_bytes());
         }
-        for (node, limit) in &queue.shared {
-            self.debug(&(node, limit.nr(), limit.max(), limit.waiting()));
+        for limit in queue.shared.iter() {
+            self.debug(&(limit.memory().node, limit.nr(), limit.max(), limit.waiting()));
         }
     }
 

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
-    Closed, Effects, FlushState, Inbox, Kick, Limits, NodeLimit, NodeMemory, NodeSlots, PoolConfig,
-    PoolId, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs, Rule, WorkerId, WqKey,
+    Closed, Effects, FlushState, Inbox, Kick, Limits, NodeLimits, NodeMemory, NodeSlots,
+    PoolConfig, PoolId, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
@@ -76,10 +76,18 @@ pub(crate) struct Pool {
 }
 
 /// The memory of a node's limit, as its driver has it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Memory {
+    /// `None`: of pools that lie on no single node, or of all.
+    pub(crate) node: Option<u32>,
     counts: [AtomicU64; 3],
     line: Mutex<Line>,
+}
+
+impl Memory {
+    fn new(node: Option<u32>) -> Self {
+        Self { node, counts: Default::default(), line: Mutex::default() }
+    }
 }
 
 impl NodeMemory for Memory {
@@ -112,8 +120,8 @@ pub(crate) struct Queue {
     /// Who holds the queue's lock (WQ) from step to step.
     pub(crate) lock: Option<Tid>,
     pub(crate) limits: Limits,
-    /// The limits that pwqs share, by node.
-    pub(crate) shared: Vec<(Option<u32>, Arc<NodeLimit<Memory>>)>,
+    /// The limits that pwqs share.
+    pub(crate) shared: NodeLimits<Memory>,
     /// For which the rescuer was called.
     pub(crate) called: Vec<PwqRef>,
 }
@@ -223,8 +231,9 @@ impl<'s> World<'s> {
     /// Makes a link: a new pwq in `pool`.
     pub(crate) fn lead(&mut self, queue: u8, pool: u8) -> usize {
         let spec = &self.scope.queues[usize::from(queue)];
-        let shared = self.shared_limit(queue, pool);
         let q = &mut self.queues[usize::from(queue)];
+        let node = Some(self.scope.pools[usize::from(pool)].node);
+        let shared = q.shared.of(&q.limits, node, false, self.scope.cpus(), Memory::new);
         let config = PwqConfig {
             wq: WqKey(u32::from(queue)),
             max_active: q.limits.own(false),
@@ -244,19 +253,6 @@ impl<'s> World<'s> {
         q.pwqs.add(at);
         q.made.push(at);
         q.made.len() - 1
-    }
-
-    /// The limit that a pwq of `queue` in `pool` shares, made with the first one on its node.
-    fn shared_limit(&mut self, queue: u8, pool: u8) -> Option<Arc<NodeLimit<Memory>>> {
-        let (scope, q) = (self.scope, &mut self.queues[usize::from(queue)]);
-        let node = q.limits.shared_by(Some(scope.pools[usize::from(pool)].node))?;
-        if let Some((_, limit)) = q.shared.iter().find(|(known, _)| *known == node) {
-            return Some(Arc::clone(limit));
-        }
-        let share = q.limits.share(false, node, scope.cpus());
-        let limit = Arc::new(NodeLimit::new(share, Memory::default()));
-        q.shared.push((node, Arc::clone(&limit)));
-        Some(limit)
     }
 
     // ---- what a lock hold ends with
@@ -396,7 +392,7 @@ impl Queue {
             countdown: Cell::new(0),
             lock: None,
             limits,
-            shared: Vec::new(),
+            shared: NodeLimits::new(),
             called: Vec::new(),
         }
     }

@@ -184,8 +184,8 @@ impl World<'_> {
 
     /// One after the other, since a pwq with more items goes to the end of the line.
     fn hand_slot_over(&mut self, tid: Tid, queue: u8, limit: u8) {
-        let (_, shared) = &self.queues[usize::from(queue)].shared[usize::from(limit)];
-        if let Some(at) = shared.hand_over() {
+        let shared = self.queues[usize::from(queue)].shared.iter().nth(usize::from(limit));
+        if let Some(at) = shared.and_then(|shared| shared.hand_over()) {
             let again = [Todo::Grant(at), Todo::HandOver(queue, limit)];
             drop(self.thread(tid).todo.splice(0..0, again));
         }

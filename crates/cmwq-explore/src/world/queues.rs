@@ -400,11 +400,8 @@ impl World<'_> {
         set(&mut q.limits);
         let limits = q.limits;
         self.ledger.limit(queue, limits.max_active(), limits.min_active());
-        for (node, limit) in &q.shared {
-            limit.set_max(limits.share(false, *node, scope.cpus()));
-        }
-        let own = if limits.is_split() { Vec::new() } else { q.pwqs.iter().collect() };
-        let nr_shared = q.shared.len() as u8;
+        let nr_shared = q.shared.adjust(&limits, false, scope.cpus()).len() as u8;
+        let own = if limits.tells_each() { q.pwqs.iter().collect() } else { Vec::new() };
         for at in own {
             let core = &mut self.pools[at.pool.0 as usize].core;
             let kick = core.set_max_active(at.pwq, limits.own(false));
