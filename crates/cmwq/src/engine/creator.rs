@@ -19,7 +19,7 @@ use cmwq_core::{Creator, Retry};
 
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
-use crate::engine::service::Service;
+use crate::engine::service::{Service, Wanted, add_wanted};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
@@ -34,7 +34,7 @@ pub(crate) struct Creations {
     /// Workers and BH contexts that could not be created.
     pub(crate) retries: bool,
     /// Workers for others, and as whom.
-    pub(crate) workers: Vec<(&'static Pool, Creator)>,
+    pub(crate) workers: Vec<Wanted>,
     /// Sentinels of the CPUs of these pools, which are missing.
     pub(crate) sentinels: Vec<&'static Pool>,
     pub(crate) watchdog: bool,
@@ -55,11 +55,7 @@ impl Creations {
     fn add(&mut self, more: Self) {
         let Self { retries, workers, sentinels, watchdog, rescan, end } = more;
         self.retries |= retries;
-        for new in workers {
-            if !self.workers.iter().any(|known| ptr::eq(known.0, new.0) && known.1 == new.1) {
-                self.workers.push(new);
-            }
-        }
+        workers.into_iter().for_each(|new| add_wanted(&mut self.workers, new));
         for pool in sentinels {
             if !self.sentinels.iter().any(|known| ptr::eq(*known, pool)) {
                 self.sentinels.push(pool);

@@ -7,7 +7,7 @@
 //! when there is none of these: a process whose queues are idle is not woken.
 
 use std::cell::Cell;
-use std::{io, mem};
+use std::{io, mem, ptr};
 
 use cmwq_core::detect::tick::TICK_FIRST_NS;
 use cmwq_core::{Creator, Nanos};
@@ -76,11 +76,21 @@ pub(crate) fn is_creator() -> bool {
     IS_CREATOR.try_with(Cell::get).unwrap_or(false)
 }
 
+/// A pool that wants a worker, and as whom it is created.
+pub(crate) type Wanted = (&'static Pool, Creator);
+
+/// Adds one, unless it is among them.
+pub(crate) fn add_wanted(all: &mut Vec<Wanted>, new: Wanted) {
+    if !all.iter().any(|known| ptr::eq(known.0, new.0) && known.1 == new.1) {
+        all.push(new);
+    }
+}
+
 /// Who relies on the thread for a worker.
 #[derive(Debug, Default)]
 struct ToCreateFor {
     /// Pools that wait for it to create one, and as whom, see [`Service::create_for`].
-    pools: Vec<(&'static Pool, Creator)>,
+    pools: Vec<Wanted>,
     /// Who is about to start a rescuer, and waits for the creator.
     askers: Vec<Arc<Asked>>,
     /// Nobody may rely on it any more.
@@ -225,17 +235,14 @@ impl Service {
         if to_create_for.has_ended {
             return false;
         }
-        let pools = &mut to_create_for.pools;
-        if !pools.iter().any(|known| std::ptr::eq(known.0, pool) && known.1 == by) {
-            pools.push((pool, by));
-        }
+        add_wanted(&mut to_create_for.pools, (pool, by));
         drop(to_create_for);
         self.plan.wake();
         true
     }
 
     /// The pools that wait for a worker, and who would create it. By the thread.
-    pub(crate) fn to_create_for(&self) -> Vec<(&'static Pool, Creator)> {
+    pub(crate) fn to_create_for(&self) -> Vec<Wanted> {
         mem::take(&mut lock(&self.to_create_for).pools)
     }
 

@@ -281,7 +281,7 @@ impl CpusInUse {
         let (named, usual) = (attrs.affinity_scope.map(in_core), in_core(self.scope));
         let scope = kind.scope(named, usual, granted, nr_cpus);
         // All that are allowed are known: so an ordered queue has one pod, and one pool.
-        let here = self.known.topology.in_core().filter(|cpu| self.allowed.contains(cpu.id));
+        let here = self.known.topology.in_core_of(&self.allowed);
         let pods = place::Pods::of(scope, here, |cpu| effective.contains(cpu));
         Layout { kind, attrs: attrs.clone(), effective, pods }
     }

@@ -145,8 +145,7 @@ pub(crate) fn pods_within(
     allowed: &CpuSet,
     shard_size: u32,
 ) -> Vec<Pod> {
-    let here = topology.in_core().filter(|cpu| allowed.contains(cpu.id));
-    pods_of(scope, topology, here, shard_size)
+    pods_of(scope, topology, topology.in_core_of(allowed), shard_size)
 }
 
 fn pods_of(

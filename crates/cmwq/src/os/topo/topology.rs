@@ -74,6 +74,11 @@ impl Topology {
         self.cpus.iter().map(Cpu::in_core)
     }
 
+    /// Those of `cpus`.
+    pub(crate) fn in_core_of(&self, cpus: &CpuSet) -> impl Iterator<Item = place::Cpu> {
+        self.in_core().filter(|cpu| cpus.contains(cpu.id))
+    }
+
     /// What the CPUs of `cpus` share, as if only they had been asked about.
     pub(crate) fn within(&self, cpus: &CpuSet) -> Self {
         // INVARIANT(leader): the lowest CPU that is left leads.
