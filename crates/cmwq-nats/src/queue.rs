@@ -95,7 +95,12 @@ impl QueueBuilder {
     }
 
     /// Refuses items with [`Full`](ErrorKind::Full) while so many wait or run. 0: no limit, which
-    /// is what a new queue has.
+    /// is what a new queue has. With a lower limit than before, those that are there stay.
+    ///
+    /// A NATS broker before 2.10.6 would take the oldest away for that. So there it is set by who
+    /// makes the queue, and may be raised; [`open`](Self::open) fails with
+    /// [`Refused`](ErrorKind::Refused) where it would become lower. Say it in each program that
+    /// opens the queue: whichever is the first makes it.
     pub fn max_queued(mut self, items: u32) -> Self {
         self.max_queued = Some(if items == 0 { UNLIMITED } else { i64::from(items) });
         self
@@ -127,7 +132,9 @@ impl QueueBuilder {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput): the name, or a setting.
-    /// [`Refused`](ErrorKind::Refused): the broker has no room, or no such number of servers.
+    /// [`Refused`](ErrorKind::Refused): the broker has no room, or no such number of servers, or
+    /// would take items away, as one before NATS 2.10.6 does for a lower
+    /// [`max_queued`](Self::max_queued) and where an operator limits bytes.
     /// [`Unreachable`](ErrorKind::Unreachable).
     pub fn open(self) -> Result<SharedQueue, Error> {
         let names = Arc::new(Names::new(&self.name)?);

@@ -27,6 +27,10 @@ const MOVES: (Duration, Duration) = (Duration::from_secs(1), DEAD_AFTER);
 pub(crate) const LONGEST_LOCK: Duration = Duration::from_secs(10);
 /// Between two tries to get it.
 const PAUSE: Duration = Duration::from_millis(5);
+/// From this version on a broker that refuses what is new takes nothing old away. Before, it takes
+/// the oldest messages when it is told a lower limit, or starts with more than it may have; and for
+/// a new one that it has reckoned smaller than it is, where there is a limit of bytes.
+const KEEPS_OLD: [u64; 3] = [2, 10, 6];
 
 /// What is said of a queue, in the broker's words. What is not said stays as it is.
 #[derive(Debug)]
@@ -99,6 +103,7 @@ impl SharedQueue {
         let (verb, config) = match known {
             Ok(info) => {
                 let config = merged(&info["config"], wanted);
+                self.refuse_loss(&stream, &info["config"], &config)?;
                 if config == info["config"] {
                     return Ok(true);
                 }
@@ -121,6 +126,34 @@ impl SharedQueue {
             Err(_) if verb == "CREATE" && self.has_stream(&stream)? => Ok(false),
             Err(no) => Err(no.to_error(&what)),
         }
+    }
+
+    /// Fails where the broker would take the oldest messages of a stream away to keep to limits.
+    /// Also where there are not too many now: there may be when the broker is told.
+    fn refuse_loss(&self, stream: &str, known: &Value, config: &Value) -> Result<(), Error> {
+        let limit = |of: &Value, what| of[what].as_u64().filter(|limit| *limit > 0);
+        let most = |of| limit(of, "max_msgs").unwrap_or(u64::MAX);
+        let (is_lower, has_bytes) =
+            (most(config) < most(known), limit(config, "max_bytes").is_some());
+        let version = self.broker.inner.client.server_info().version;
+        if !(is_lower || has_bytes) || keeps_old(&version) {
+            return Ok(());
+        }
+        let what = self.opening();
+        let text = if is_lower {
+            format!(
+                "could not {what} with a lower max_queued: nats-server {version} takes the oldest \
+                 items away when it is told one. Have it updated, to 2.10.6 at least; or open the \
+                 queue without max_queued, or destroy it when nothing is in it, and make it anew"
+            )
+        } else {
+            format!(
+                "could not {what}: stream {stream} has max_bytes, and nats-server {version} takes \
+                 the oldest messages away to keep to that. Have it updated, to 2.10.6 at least, or \
+                 have max_bytes removed"
+            )
+        };
+        Err(Error::new(ErrorKind::Refused, text))
     }
 
     fn has_stream(&self, stream: &str) -> Result<bool, Error> {
@@ -209,6 +242,11 @@ fn new_consumer(name: &str) -> Value {
     })
 }
 
+/// Whether a broker of this version does.
+fn keeps_old(version: &str) -> bool {
+    version.split(['.', '-']).map_while(|number| number.parse::<u64>().ok()).ge(KEEPS_OLD)
+}
+
 /// When a machine is taken for dead that has a delayed item, by when it is with others.
 pub(crate) fn moves_for(dead_after: Duration) -> Duration {
     dead_after.clamp(MOVES.0, MOVES.1)
@@ -268,5 +306,20 @@ impl Drop for Lock<'_> {
     fn drop(&mut self) {
         // If it stays, it is taken for one of somebody who has died.
         let _ = self.queue.remove_number(Place::Later, self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_that_keep_old_messages_are_told_by_their_version() {
+        for version in ["2.10.6", "2.10.27", "2.11.0-preview.2", "2.15.3", "3.0.0"] {
+            assert!(keeps_old(version), "{version}");
+        }
+        for version in ["2.9.10", "2.10.5", "2.10.0-beta.1", "1.4.1", "2.10", "", "unknown"] {
+            assert!(!keeps_old(version), "{version}");
+        }
     }
 }

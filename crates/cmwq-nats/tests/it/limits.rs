@@ -144,6 +144,31 @@ fn a_queue_that_may_have_no_more_bytes_refuses() {
     let _ = queue.queue("f", [0; 1000]).unwrap();
 }
 
+/// A broker before 2.10.6 takes the oldest item for a new one that it has reckoned smaller than it
+/// is: a queue where that may be is not opened there.
+#[test]
+fn no_item_goes_for_the_bytes_of_another() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "tight");
+    let _ = queue.queue("f", "1").unwrap();
+    let info = server.api("STREAM.INFO.cmwq-run_tight", &json!({}));
+    let bytes = info["state"]["bytes"].as_u64().unwrap();
+    server.configure("cmwq-run_tight", "max_bytes", json!(4 * bytes - 1));
+    let opened = broker.queue("tight").open();
+    if let Err(error) = opened {
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        let told = error.to_string();
+        assert!(told.contains("max_bytes") && told.contains("2.10.6"), "{told}");
+        return;
+    }
+    for payload in ["2", "3"] {
+        let _ = queue.queue("f", payload).unwrap();
+    }
+    assert_eq!(queue.queue("f", "4").unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(queue.backlog().unwrap().waiting, 3);
+}
+
 /// Also to a broker that looks first whether there is room.
 #[test]
 fn a_key_that_is_pending_in_a_full_queue_is_pending() {

@@ -22,6 +22,31 @@ fn what_is_not_said_stays_as_it_is() {
     let _ = wider.queue("f", "").unwrap();
 }
 
+/// A broker before 2.10.6 takes the oldest away for a lower limit, and is not told one.
+#[test]
+fn no_item_goes_when_fewer_may_be_queued() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("lowered").max_queued(5).open().unwrap();
+    for i in 0..5 {
+        let _ = queue.queue("f", i.to_string()).unwrap();
+    }
+    let lowered = broker.queue("lowered").max_queued(2).open();
+    assert_eq!(queue.backlog().unwrap().waiting, 5);
+    match lowered {
+        Ok(_) => assert_eq!(queue.queue("f", "5").unwrap_err().kind(), ErrorKind::Full),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+            assert!(error.to_string().contains("2.10.6"), "{error}");
+        }
+    }
+    for higher in [6, 0] {
+        let _ = broker.queue("lowered").max_queued(higher).open().unwrap();
+        let _ = queue.queue("f", "more").unwrap();
+    }
+    assert_eq!(queue.backlog().unwrap().waiting, 7);
+}
+
 /// Whoever makes the queue, and whoever comes second, what one of them says holds.
 #[test]
 fn two_who_open_a_new_queue_at_once_lose_no_setting() {
@@ -39,7 +64,8 @@ fn two_who_open_a_new_queue_at_once_lose_no_setting() {
     };
     let errors = thread::scope(|scope| {
         let first = scope.spawn(|| open(0, |builder| builder.ordered().max_queued(2)));
-        let second = open(1, |builder| builder.dead_after(Duration::from_secs(7)));
+        // Not every broker can be told a lower limit, if this one is the first.
+        let second = open(1, |builder| builder.dead_after(Duration::from_secs(7)).max_queued(2));
         [first.join().unwrap(), second].concat()
     });
     assert!(errors.is_empty(), "{} of {MANY}: {errors:?}", errors.len());
