@@ -11,7 +11,8 @@
 //! messages to fetch ahead, or how many to run at once.
 //!
 //! A puller waits [`WAITS`] at most. Then another one goes through the worklist: if the machine has
-//! got other work meanwhile, its next message comes after that.
+//! got other work meanwhile, its next message comes after that. None does when the workqueue was
+//! closed, which waits for the last one.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -98,7 +99,7 @@ pub(crate) struct Machine {
     /// machine may change it.
     dead_after: Arc<watch::Sender<Duration>>,
     closing: watch::Sender<bool>,
-    /// A puller was dropped that never ran.
+    /// The workqueue takes no more pullers.
     is_refused: AtomicBool,
     /// The last one, which need not begin any more when the machine is closed.
     last_puller: Mutex<Option<cmwq::JoinHandle<()>>>,
@@ -232,6 +233,19 @@ impl Machine {
 
     fn is_closing(&self) -> bool {
         *self.closing.borrow()
+    }
+
+    /// Whether no puller is to follow. What an item of a workqueue queues there is let in also when
+    /// that is closed, or the library shut down: so this is where they end then.
+    fn is_over(&self) -> bool {
+        if self.is_closing() {
+            return true;
+        }
+        let is_closed = self.workqueue().is_closed();
+        if is_closed {
+            self.is_refused.store(true, Ordering::Relaxed);
+        }
+        is_closed
     }
 
     /// See [`Serving::close`](crate::Serving::close) and
@@ -519,11 +533,11 @@ impl Puller {
     fn run(mut self) {
         self.has_run = true;
         let machine = &self.machine;
-        if machine.is_closing() {
+        if machine.is_over() {
             return;
         }
         let item = machine.fetch();
-        if !machine.is_closing() {
+        if !machine.is_over() {
             machine.send_puller();
         }
         if let Some(item) = item {

@@ -106,14 +106,17 @@ impl Pulls {
             // A look finds why.
             self.has_news.notify_one();
         }
+        let Source { stream, consumer, waits } = &self.source;
         let is_connected = tokio::select! {
-            is_connected = connected(&self.client) => is_connected,
+            is_connected = timeout(*waits, connected(&self.client)) => is_connected,
             () = closes(closing) => return None,
         };
-        if !is_connected {
-            return self.rest(closing, "there is no connection").await;
+        match is_connected {
+            Ok(true) => {}
+            Ok(false) => return self.rest(closing, "there is no connection").await,
+            // Whoever asks may have to end.
+            Err(_) => return None,
         }
-        let Source { stream, consumer, waits } = &self.source;
         let request = format!("{}.{}", self.inbox, self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, mut receiver) = oneshot::channel();
         *lock(&self.waiter) = Some(Waiter { request: request.clone(), sender });

@@ -79,11 +79,15 @@ impl Server {
     /// another item. Several shared queues, and a program's own items, may use one workqueue.
     /// Without this, it is a managed workqueue with the shared queue's name.
     ///
-    /// While the machine serves, there is always an item in that workqueue, so to drain or close it
-    /// waits for [`close`](Serving::close). An idle machine has a place there for up to a second at
-    /// a time, in which it waits for a message: what else is queued on an
-    /// [ordered](cmwq::Builder::ordered) workqueue waits so long, and so it does on one of which
-    /// all other places of [`max_active`](cmwq::Builder::max_active) are taken.
+    /// While the machine serves, there is always an item in that workqueue, so to drain it waits
+    /// for [`close`](Serving::close). When the workqueue is closed, or the library shut down, the
+    /// machine [serves](Serving::is_serving) no more: who waits for that waits for what runs, and
+    /// two seconds at most for a message.
+    ///
+    /// An idle machine has a place there for up to a second at a time, in which it waits for a
+    /// message: what else is queued on an [ordered](cmwq::Builder::ordered) workqueue waits so
+    /// long, and so it does on one of which all other places of
+    /// [`max_active`](cmwq::Builder::max_active) are taken.
     ///
     /// Of a [per-CPU](cmwq::Builder::percpu) workqueue only the CPU is used on which this machine
     /// is started. A [BH](cmwq::Builder::bh) workqueue cannot be used: its items must not block.
@@ -247,9 +251,9 @@ impl Serving {
         }
     }
 
-    /// It still takes items. `false`: its workqueue takes none, since the library was shut down, or
-    /// the connection has ended for good, as [`trouble`](Self::trouble) says then. A machine that
-    /// waits for the broker to come back serves.
+    /// It still takes items. `false`: its workqueue takes none, since that was closed, or the
+    /// library shut down; or the connection has ended for good, as [`trouble`](Self::trouble) says
+    /// then. A machine that waits for the broker to come back serves.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.machine.is_serving()

@@ -5,10 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
-use cmwq_nats::Serving;
+use cmwq_nats::{Broker, Cancelled, Serving};
 use serde_json::json;
 
-use crate::support::{Gate, Outsider, broker_or_skip, eventually, holding, queue, runs};
+use crate::forking::{begin_child, end_of};
+use crate::support::{Gate, Outsider, broker_or_skip, eventually, holding, noting, queue, runs};
 
 /// Its own puller ends when the function has returned.
 #[test]
@@ -72,6 +73,53 @@ fn a_machine_that_has_no_turn_on_its_workqueue_closes() {
     assert!(serving.close_timeout(Duration::from_secs(20)), "nothing of the queue's runs");
     gate.open();
     own.join().unwrap();
+}
+
+/// Whether the broker is there or not: each puller queues the next one, which the workqueue lets
+/// in.
+#[test]
+fn a_machine_ends_with_its_workqueue() {
+    let mut server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "ends-with-it");
+    for is_away in [false, true] {
+        let wq = Workqueue::new("ends").unwrap();
+        let (note, seen) = runs();
+        let serving = noting(queue.serve().on(&wq), note).start().unwrap();
+        let _ = queue.queue("f", "before").unwrap();
+        assert_eq!(seen.next(), "before");
+        assert!(serving.is_serving());
+        if is_away {
+            server.kill();
+        }
+        wq.close().wait();
+        assert!(!serving.is_serving());
+        assert!(serving.close_timeout(Duration::MAX), "nothing runs");
+        if !is_away {
+            let after = queue.queue("f", "after").unwrap();
+            assert_eq!(after.cancel().unwrap(), Cancelled::BeforeStart);
+        }
+    }
+}
+
+/// As the last line of a program that keeps its machines for ever.
+#[test]
+fn a_process_whose_machine_serves_can_be_shut_down() {
+    let server = broker_or_skip!();
+    let address = server.address();
+    let child = begin_child(move || {
+        let broker = Broker::connect(&address).unwrap();
+        let queue = queue(&broker, "shut-down");
+        let (note, seen) = runs();
+        let serving = noting(queue.serve(), note).start().unwrap();
+        let _ = queue.queue("f", "before").unwrap();
+        assert_eq!(seen.next(), "before");
+        cmwq::shutdown(Duration::from_secs(60)).unwrap();
+        assert!(!serving.is_serving());
+    });
+    assert_eq!(end_of(child), 0);
+    let broker = server.connect();
+    assert_eq!(queue(&broker, "shut-down").backlog().unwrap().taken, 0);
 }
 
 /// The process may end right after that. Else the item would wait for as long as the broker takes

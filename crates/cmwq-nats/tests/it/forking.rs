@@ -58,7 +58,7 @@ fn what_a_child_inherits_fails_at_once_and_may_be_dropped() {
 }
 
 /// Forks; the child plays `part` and ends, with 0 if that did not panic, nor take for ever.
-fn begin_child(part: impl FnOnce()) -> libc::pid_t {
+pub(crate) fn begin_child(part: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child makes calls that a child of a process with threads may make here: it
     // allocates, which the C library's allocator can do there, and uses nothing of the parent's.
     let pid = unsafe { libc::fork() };
@@ -74,7 +74,7 @@ fn begin_child(part: impl FnOnce()) -> libc::pid_t {
 }
 
 /// Waits for the end of a child, and returns its status.
-fn end_of(child: libc::pid_t) -> i32 {
+pub(crate) fn end_of(child: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: a number, and where the status goes.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
