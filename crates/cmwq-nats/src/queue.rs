@@ -132,8 +132,8 @@ impl QueueBuilder {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput): the name, or a setting.
-    /// [`Refused`](ErrorKind::Refused): the broker has no room, or no such number of servers, or
-    /// would take items away, as one before NATS 2.10.6 does for a lower
+    /// [`Refused`](ErrorKind::Refused): the broker has no room, or no such number of servers; or it
+    /// is too old, or would take items away, as one before NATS 2.10.6 does for a lower
     /// [`max_queued`](Self::max_queued) and where an operator limits bytes.
     /// [`Unreachable`](ErrorKind::Unreachable).
     pub fn open(self) -> Result<SharedQueue, Error> {

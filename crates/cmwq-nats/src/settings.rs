@@ -67,7 +67,7 @@ impl SharedQueue {
             return Ok(());
         }
         // The lock is in this one. Two may make it at once: then it is changed afterwards.
-        self.settle_stream(Place::Later, &settings.streams, May::Make)?;
+        self.settle_stream(Place::Later, settings, May::Make)?;
         let _lock = Lock::take(self)?;
         while !self.settle(settings, May::Change)? {}
         Ok(())
@@ -84,23 +84,22 @@ impl SharedQueue {
 
     /// Whether all is as it is to be, now.
     fn settle(&self, settings: &Settings, may: May) -> Result<bool, Error> {
-        let Settings { streams, items, machines, timers } = settings;
-        // Those of an older queue would go, for the newest, where an operator limits how many.
-        let letters = merged(streams, &json!({ "discard": "new" }));
+        let Settings { machines, timers, .. } = settings;
         // There was one consumer for both.
         let only = |place| merged(timers, &json!({ "filter_subject": self.names.subjects(place) }));
-        Ok(self.settle_stream(Place::Run, &merged(streams, items), may)?
-            && self.settle_stream(Place::Later, streams, may)?
-            && self.settle_stream(Place::Dead, &letters, may)?
+        Ok(self.settle_stream(Place::Run, settings, may)?
+            && self.settle_stream(Place::Later, settings, may)?
+            && self.settle_stream(Place::Dead, settings, may)?
             && self.settle_consumer(Place::Run, MACHINES, machines, may)?
             && self.settle_consumer(Place::Later, TIMERS, &only(Place::Later), may)?
             && self.settle_consumer(Place::Later, AGAIN, &only(Place::Again), may)?)
     }
 
-    fn settle_stream(&self, place: Place, wanted: &Value, may: May) -> Result<bool, Error> {
+    fn settle_stream(&self, place: Place, settings: &Settings, may: May) -> Result<bool, Error> {
+        let wanted = &wanted_of(place, settings);
         let (what, stream) = (self.opening(), self.names.stream(place));
         let known = self.api(&what, &format!("STREAM.INFO.{stream}"), &Value::Null)?;
-        let (verb, config) = match known {
+        let (verb, config, asked) = match known {
             Ok(info) => {
                 let config = merged(&info["config"], wanted);
                 self.refuse_loss(&stream, &info["config"], &config)?;
@@ -110,18 +109,19 @@ impl SharedQueue {
                 if may != May::Change {
                     return Ok(false);
                 }
-                ("UPDATE", config)
+                ("UPDATE", config, wanted.clone())
             }
             Err(no) if no.code == NO_STREAM => {
                 if may == May::Look {
                     return Ok(false);
                 }
-                ("CREATE", merged(&self.new_stream(place), wanted))
+                let config = merged(&self.new_stream(place), wanted);
+                ("CREATE", config.clone(), config)
             }
             Err(no) => return Err(no.to_error(&what)),
         };
         match self.api(&what, &format!("STREAM.{verb}.{stream}"), &config)? {
-            Ok(_) => Ok(true),
+            Ok(answer) => self.check(&format!("stream {stream}"), &asked, &answer).map(|()| true),
             // Somebody else may have made it since the look.
             Err(_) if verb == "CREATE" && self.has_stream(&stream)? => Ok(false),
             Err(no) => Err(no.to_error(&what)),
@@ -175,13 +175,8 @@ impl SharedQueue {
         });
         let of_place = match place {
             // What was given up is kept until somebody has looked at it.
-            Place::Dead => json!({ "retention": "limits", "discard": "new", "allow_direct": true }),
-            _ => json!({
-                "retention": "workqueue",
-                "discard": "new",
-                "max_msgs_per_subject": 1,
-                "discard_new_per_subject": true,
-            }),
+            Place::Dead => json!({ "retention": "limits", "allow_direct": true }),
+            _ => json!({ "retention": "workqueue", "max_msgs_per_subject": 1 }),
         };
         merged(&all, &of_place)
     }
@@ -195,15 +190,18 @@ impl SharedQueue {
     ) -> Result<bool, Error> {
         let (what, stream) = (self.opening(), self.names.stream(place));
         let known = self.api(&what, &format!("CONSUMER.INFO.{stream}.{name}"), &Value::Null)?;
-        let config = match &known {
+        let (config, asked) = match &known {
             Ok(info) => {
                 let config = merged(&info["config"], wanted);
                 if config == info["config"] {
                     return Ok(true);
                 }
-                config
+                (config, wanted.clone())
             }
-            Err(no) if no.code == NO_CONSUMER => merged(&new_consumer(name), wanted),
+            Err(no) if no.code == NO_CONSUMER => {
+                let config = merged(&new_consumer(name), wanted);
+                (config.clone(), config)
+            }
             Err(no) => return Err(no.to_error(&what)),
         };
         if may != May::Change {
@@ -220,12 +218,48 @@ impl SharedQueue {
         }
         let path = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
         let made = self.api(&what, &path, &json!({ "stream_name": stream, "config": config }))?;
-        made.map(|_| true).map_err(|no| no.to_error(&what))
+        let answer = made.map_err(|no| no.to_error(&what))?;
+        self.check(&format!("consumer '{name}' of stream {stream}"), &asked, &answer)?;
+        Ok(true)
+    }
+
+    /// Fails where a broker did not do what it was asked: words that it does not know it ignores,
+    /// as those before 2.9.1 do `discard_new_per_subject`, with which an item that is queued once
+    /// more takes the place of the one that waits or runs.
+    fn check(&self, of: &str, asked: &Value, answer: &Value) -> Result<(), Error> {
+        let Some(word) = ignored(asked, &answer["config"]) else { return Ok(()) };
+        let version = self.broker.inner.client.server_info().version;
+        let text = format!(
+            "could not {}: nats-server {version} ignores '{word}', as it was told of {of}: NATS \
+             2.9.1 or later is needed",
+            self.opening()
+        );
+        Err(Error::new(ErrorKind::Refused, text))
     }
 
     fn opening(&self) -> String {
         format!("open queue '{}'", self.name())
     }
+}
+
+/// What is said of the stream of a place, whether it is there or not.
+fn wanted_of(place: Place, settings: &Settings) -> Value {
+    let Settings { streams, items, .. } = settings;
+    match place {
+        // Those of an older queue would go, for the newest, where an operator limits how many.
+        Place::Dead => merged(streams, &json!({ "discard": "new" })),
+        // So would items, and those of a key for the next one.
+        _ => {
+            let streams = if place == Place::Run { &merged(streams, items) } else { streams };
+            merged(streams, &json!({ "discard": "new", "discard_new_per_subject": true }))
+        }
+    }
+}
+
+/// A word of what was asked that is not so.
+fn ignored<'a>(asked: &'a Value, config: &Value) -> Option<&'a str> {
+    let mut asked = asked.as_object().into_iter().flatten();
+    asked.find(|(word, value)| config[word.as_str()] != **value).map(|(word, _)| word.as_str())
 }
 
 fn new_consumer(name: &str) -> Value {
@@ -312,6 +346,16 @@ impl Drop for Lock<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_broker_ignores_is_noticed() {
+        let asked = json!({ "max_msgs_per_subject": 1, "discard_new_per_subject": true });
+        let answer = json!({ "max_msgs_per_subject": 1, "discard": "new" });
+        assert_eq!(ignored(&asked, &answer), Some("discard_new_per_subject"));
+        assert!(ignored(&asked, &Value::Null).is_some());
+        assert_eq!(ignored(&asked, &merged(&answer, &asked)), None);
+        assert_eq!(ignored(&json!({}), &answer), None);
+    }
 
     #[test]
     fn brokers_that_keep_old_messages_are_told_by_their_version() {

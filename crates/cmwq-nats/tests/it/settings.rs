@@ -5,8 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq_nats::{Broker, ErrorKind, QueueBuilder};
+use serde_json::json;
 
-use crate::support::{Gate, Server, broker_or_skip, eventually, holding, noting, queue, runs};
+use crate::support::{
+    Gate, Outsider, Server, broker_or_skip, eventually, holding, noting, queue, runs,
+};
 
 #[test]
 fn what_is_not_said_stays_as_it_is() {
@@ -45,6 +48,37 @@ fn no_item_goes_when_fewer_may_be_queued() {
         let _ = queue.queue("f", "more").unwrap();
     }
     assert_eq!(queue.backlog().unwrap().waiting, 7);
+}
+
+/// A broker before 2.9.1 does not know a word without which items of a key replace each other.
+/// Here one stands in for it that answers as if it had not heard it.
+#[test]
+fn a_broker_that_ignores_what_it_is_told_is_refused() {
+    let maps = r#"mappings: { "$JS.API.STREAM.CREATE.*": "stands.in.$1" }"#;
+    let server = broker_or_skip!(Server::configured("", maps));
+    let broker = server.connect();
+    let other = Outsider::new(&server);
+    let asked = other.listen("stands.in.*");
+    let opening = thread::spawn(move || broker.queue("ignored").open().map(drop));
+    let (asked, reply) = other.hear_question(asked);
+    let mut config: serde_json::Value = serde_json::from_str(&asked).unwrap();
+    assert!(config.as_object_mut().unwrap().remove("discard_new_per_subject").is_some());
+    other.say(&reply, &json!({ "config": config }).to_string());
+    let error = opening.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("ignores 'discard_new_per_subject'"), "{error}");
+}
+
+/// A stream may have been made by one.
+#[test]
+fn what_a_broker_has_ignored_it_is_told_again() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "told");
+    server.configure("cmwq-run_told", "discard_new_per_subject", json!(false));
+    let _ = broker.queue("told").open().unwrap();
+    assert!(!queue.queue_once("f", "k", "1").unwrap().was_pending());
+    assert!(queue.queue_once("f", "k", "2").unwrap().was_pending());
 }
 
 /// Whoever makes the queue, and whoever comes second, what one of them says holds.

@@ -80,11 +80,17 @@ impl Outsider {
     }
 
     /// Waits for a message. Where its answer goes.
-    pub(crate) fn hear_one(&self, mut messages: Subscriber) -> Subject {
+    pub(crate) fn hear_one(&self, messages: Subscriber) -> Subject {
+        self.hear_question(messages).1
+    }
+
+    /// Waits for a message. What it says, and where its answer goes.
+    pub(crate) fn hear_question(&self, mut messages: Subscriber) -> (String, Subject) {
         self.runtime.block_on(async {
-            let reply = next_of(&mut messages).await.reply.expect("a question");
+            let question = next_of(&mut messages).await;
             drop(messages);
-            reply
+            let asked = String::from_utf8_lossy(&question.payload).into_owned();
+            (asked, question.reply.expect("a question"))
         })
     }
 
@@ -105,9 +111,9 @@ impl Outsider {
         });
     }
 
-    pub(crate) fn say(&self, of: &Subject, word: &'static str) {
+    pub(crate) fn say(&self, of: &Subject, word: &str) {
         self.runtime.block_on(async {
-            self.client.publish(of.clone(), word.into()).await.unwrap();
+            self.client.publish(of.clone(), word.to_owned().into()).await.unwrap();
             self.client.flush().await.unwrap();
         });
     }
