@@ -213,8 +213,11 @@ impl Pulls {
 }
 
 impl Pulls {
-    /// Takes back the request that may still wait at the broker. After this the broker has sent no
-    /// message that it has not got back.
+    /// Takes back the request that may still wait at the broker. What comes until the broker knows
+    /// goes back to it, if the client still hands it out: that may forget the subject sooner, where
+    /// it has something else to send. A message that is on its way just then comes again when the
+    /// broker takes this machine for dead. To wait for the word on the request, with the subject
+    /// kept, would take as long as that lasts.
     pub(crate) async fn end(&self) {
         let ending = lock(&self.ending).take();
         if let Some(Ending { end, task }) = ending {

@@ -213,7 +213,8 @@ fn local_workqueue(name: &str) -> Result<Workqueue, Error> {
 impl Serving {
     /// Takes no more items, and waits until those that run have finished: without a limit of time,
     /// so for as long as a function takes. An item that comes in this moment goes back to the
-    /// broker.
+    /// broker; one that it has sent just before it knows that this machine ends may go to another
+    /// one only after [`dead_after`](crate::QueueBuilder::dead_after), as if this one had died.
     ///
     /// Called by one of the queue's own functions on this machine it does not wait, since that
     /// would be for the caller: those that run finish by themselves; nor in a callback of the NATS
