@@ -171,6 +171,7 @@ impl Machine {
             dead_after: self.dead_after.subscribe(),
             closing: self.closing.subscribe(),
             waiting: Arc::new(AtomicU32::new(0)),
+            has_news: self.has_news.clone(),
         };
         let timers = due.each_ref().map(|due| {
             let (timers, due) = (timers.clone(), due.clone());

@@ -135,6 +135,8 @@ impl QueueBuilder {
     /// [`Refused`](ErrorKind::Refused): the broker has no room, or no such number of servers; or it
     /// is too old, or would take items away, as one before NATS 2.10.6 does for a lower
     /// [`max_queued`](Self::max_queued) and where an operator limits bytes.
+    /// [`Full`](ErrorKind::Full): an operator's limits leave no room in the stream
+    /// `cmwq-later_QUEUE` for the lock of who changes settings.
     /// [`Unreachable`](ErrorKind::Unreachable).
     pub fn open(self) -> Result<SharedQueue, Error> {
         let names = Arc::new(Names::new(&self.name)?);

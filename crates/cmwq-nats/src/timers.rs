@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::Client;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, No, Question, Stored, store};
@@ -53,6 +53,8 @@ pub(crate) struct Timers {
     pub(crate) closing: watch::Receiver<bool>,
     /// How many wait for a place.
     pub(crate) waiting: Arc<AtomicU32>,
+    /// For who looks what has changed of the queue.
+    pub(crate) has_news: Arc<Notify>,
 }
 
 /// What is to become of a message.
@@ -81,6 +83,7 @@ impl Timers {
             let message = pulls.fetch(&mut self.closing).await;
             while kept.try_join_next().is_some() {}
             let Some(item) = message.and_then(Item::of) else { continue };
+            self.has_news.notify_one();
             let (client, closing) = (self.client.clone(), self.closing.clone());
             let (reply, silence) = (item.reply(), self.silence());
             let delivery = Delivery { client, reply, silence, closing };

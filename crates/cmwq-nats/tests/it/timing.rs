@@ -108,6 +108,23 @@ fn delayed_items_of_a_dead_machine_go_to_others() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
+/// Else one that has such items only would not hear of another `dead_after`.
+#[test]
+fn a_machine_looks_what_has_changed_when_a_delayed_item_comes() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "looks");
+    let other = Outsider::new(&server);
+    let listen = || other.listen("$JS.API.CONSUMER.INFO.cmwq-run_looks.machines");
+    let looks = listen();
+    let _serving = queue.serve().function("f", |_| Ok(())).start().unwrap();
+    // As it starts, for what is left of items that are done, and then; then it rests.
+    other.hear(looks, 3);
+    let looks = listen();
+    let _ = queue.queue_delayed("f", "", Duration::from_secs(3600)).unwrap();
+    other.hear(looks, 1);
+}
+
 /// Older programs have made one consumer, without a filter, for what is delayed and for what is due
 /// and held up.
 #[test]
