@@ -100,7 +100,8 @@ impl QueueBuilder {
     /// A NATS broker before 2.10.6 would take the oldest away for that. So there it is set by who
     /// makes the queue, and may be raised; [`open`](Self::open) fails with
     /// [`Refused`](ErrorKind::Refused) where it would become lower. Say it in each program that
-    /// opens the queue: whichever is the first makes it.
+    /// opens the queue: whichever is the first makes it. **One before 2.10 that is killed may take
+    /// the oldest away as it starts again**, since messages of items that are done come back then.
     pub fn max_queued(mut self, items: u32) -> Self {
         self.max_queued = Some(if items == 0 { UNLIMITED } else { i64::from(items) });
         self
