@@ -25,8 +25,7 @@ const MAX_INLINED: usize = 64;
 /// A file with code.
 pub(super) struct Code {
     context: Context<Reader>,
-    /// Addresses and names, by address.
-    symbols: Vec<(u64, Box<str>)>,
+    names: Names,
     /// `(file offset, size, address)` of what is loaded.
     segments: Vec<(u64, u64, u64)>,
 }
@@ -40,13 +39,11 @@ impl Code {
             (offset, size, segment.address())
         });
         let segments = segments.collect();
-        let map = file.symbol_map();
-        let symbols = map.symbols().iter().map(|symbol| (symbol.address(), symbol.name().into()));
-        let symbols = symbols.collect();
+        let names = Names::of(&file);
         let mut dwarf =
             gimli::Dwarf::load(|id| section(&file, &bytes, Some(id.name()), budget)).ok()?;
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        Some(Self { context: Context::from_dwarf(dwarf).ok()?, symbols, segments })
+        Some(Self { context: Context::from_dwarf(dwarf).ok()?, names, segments })
     }
 
     /// The file's own address of a place in it.
@@ -56,11 +53,9 @@ impl Code {
         Some(address.wrapping_add(at - offset))
     }
 
-    /// The symbol that begins there, or before.
+    /// The symbol of what is there.
     pub(super) fn symbol(&self, address: u64) -> Option<String> {
-        let behind = self.symbols.partition_point(|(begin, _)| *begin <= address);
-        let (_, name) = self.symbols.get(behind.checked_sub(1)?)?;
-        Some(readable(name))
+        self.names.at(address).map(readable)
     }
 
     /// The functions at an address, the innermost first.
@@ -91,6 +86,36 @@ impl Code {
             }
         }
         places
+    }
+}
+
+/// A file's symbols, by address.
+struct Names(Vec<Named>);
+
+struct Named {
+    begin: u64,
+    /// Of one that does not say it: up to the next one, or to the end of its section.
+    size: u64,
+    name: Box<str>,
+}
+
+impl Names {
+    fn of(file: &object::File<'_>) -> Self {
+        let map = file.symbol_map();
+        let symbols = map.symbols().iter().map(|symbol| Named {
+            begin: symbol.address(),
+            size: symbol.size(),
+            name: symbol.name().into(),
+        });
+        Self(symbols.collect())
+    }
+
+    /// The name of what is there. Not of what lies before it: where only exported functions have
+    /// symbols, as in libraries that are stripped, others lie between them.
+    fn at(&self, address: u64) -> Option<&str> {
+        let behind = self.0.partition_point(|symbol| symbol.begin <= address);
+        let symbol = self.0.get(behind.checked_sub(1)?)?;
+        (address - symbol.begin < symbol.size).then_some(&*symbol.name)
     }
 }
 
@@ -185,6 +210,15 @@ fn plain(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_symbol_is_not_called_by_the_one_before() {
+        let named = |begin, size, name: &str| Named { begin, size, name: name.into() };
+        let names = Names(vec![named(0x10, 1, "short"), named(0x20, 8, "long")]);
+        let names = [0x0f, 0x10, 0x11, 0x1f, 0x20, 0x27, 0x28].map(|at| names.at(at));
+        let (short, long) = (Some("short"), Some("long"));
+        assert_eq!(names, [None, short, None, None, long, long, None]);
+    }
 
     #[test]
     fn names_are_shown_without_their_hash() {

@@ -2,7 +2,7 @@
 //!
 //! The process knows addresses, and says what its closures' functions are for; of others, files'
 //! symbol tables and debug information have names. Files are read when the first function in them
-//! is asked for. A function whose file is gone, or has no names, is shown by file and offset.
+//! is asked for. A function whose file is gone, or has no name for it, is shown by file and offset.
 
 use std::collections::HashMap;
 use std::fs::File;
