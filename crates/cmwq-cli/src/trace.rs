@@ -2,10 +2,12 @@
 //!
 //! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that
 //! `CMWQ_TRACE` made. Both feed [`merge`], which puts the rings' events in order and says when they
-//! were; [`chrome`] and [`text`] write them down as they come, in memory that does not grow with
-//! the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
+//! were; [`chosen`] says which are wanted; [`chrome`] and [`text`] write them down as they come, in
+//! memory that does not grow with the trace; [`timeline`] is the same as values, of which [`svg`]
+//! makes a picture.
 
 mod begun;
+mod chosen;
 mod chrome;
 mod lanes;
 mod live;
@@ -34,6 +36,7 @@ use crate::launch::{self, Group, Launched};
 use crate::look::{self, Symbols, Which};
 use crate::meant::did_you_mean;
 use crate::{exit, message, output};
+use chosen::Chosen;
 use merge::{Merge, Timed};
 use out::Outs;
 
@@ -325,18 +328,16 @@ impl From<String> for Failure {
 }
 
 fn trace(args: &Args, wanted: &Wanted, source: Source, outs: Outs) -> Result<Summary, Failure> {
-    let queues = &wanted.queues;
     outs.check(source.file())?;
     let mut sinks = outs.begin(args, &wanted.window)?;
     let kinds = sinks.iter().fold(0, |kinds, sink| kinds | sink.kinds(args.events));
+    let mut chosen = Chosen::new(&wanted.queues);
+    let recorded = chosen.kinds(kinds);
     let (mut subject, mut merge) = (source.subject(), Merge::new());
     let mut events = 0;
     let mut write = |subject: &mut Subject, event: &Timed<'_>| {
         let kind = event.event.kind.bit();
-        let is_wanted = kinds & kind != 0
-            && (queues.is_empty() || event.queue.is_none_or(|name| queues.is_match(name)))
-            && (queues.is_empty() || event.queue.is_some() || event.is_of_running_worker());
-        if !is_wanted {
+        if recorded & kind == 0 || !chosen.wants(event) || kinds & kind == 0 {
             return Ok(());
         }
         events += 1;
@@ -345,7 +346,7 @@ fn trace(args: &Args, wanted: &Wanted, source: Source, outs: Outs) -> Result<Sum
     };
     let end = match source {
         Source::Process(live) => {
-            live.run(args.duration, kinds, &mut subject, &mut merge, &mut write)
+            live.run(args.duration, recorded, &mut subject, &mut merge, &mut write)
         }
         Source::File(replay) => replay.run(&mut subject, &mut merge, &mut write),
     };

@@ -181,7 +181,12 @@ impl Running {
 
     /// Whether the worker runs something that the trace has.
     pub(super) fn is_running(&self, tid: u32) -> bool {
-        self.runs.get(&tid).is_some_and(|runs| !runs.is_empty())
+        self.queues(tid).next().is_some()
+    }
+
+    /// The queues of what the thread runs.
+    pub(super) fn queues(&self, tid: u32) -> impl Iterator<Item = u32> {
+        self.runs.get(&tid).into_iter().flatten().map(|run| run.wq)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -134,6 +134,34 @@ fn what_runs_already_is_told_and_so_is_its_end() {
     assert!(end.contains("workqueue_execute_end") && end.ends_with("workqueue=held"), "{end}");
     let thread = |line: &str| line.split_whitespace().next().map(str::to_owned);
     assert_eq!(thread(start), thread(end));
+}
+
+/// What happens to a worker names no queue.
+#[test]
+fn what_happens_to_workers_of_other_queues_is_left_out() {
+    let warm = Workqueue::new("warming").unwrap();
+    // Its workers serve nobody else.
+    let other = Workqueue::builder("other").nice(5).build().unwrap();
+    let tracing = Tracing::begin(&warm, &["^warming$"]);
+    let (told, tell) = mpsc::channel();
+    // More than may run at once: each that is found to block lets another one begin.
+    let count = 2 * thread::available_parallelism().unwrap().get() + 1;
+    let all = Arc::new(Barrier::new(count));
+    let items: Vec<_> = (0..count)
+        .map(|_| {
+            let (told, all) = (told.clone(), Arc::clone(&all));
+            other.queue(move || {
+                told.send(rustix::thread::gettid().as_raw_pid()).unwrap();
+                all.wait();
+            })
+        })
+        .collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    let lines = tracing.end();
+    for tid in tell.try_iter() {
+        let of_other = format!("worker={tid} ");
+        assert!(!lines.iter().any(|line| line.contains(&of_other)), "{tid}: {lines:#?}");
+    }
 }
 
 /// The documented format, of a file that a process wrote about itself.
