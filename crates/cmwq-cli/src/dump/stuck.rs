@@ -30,8 +30,9 @@ pub(super) struct Busy {
     stack: Vec<String>,
     /// Why there is none.
     no_stack: Option<String>,
+    /// How many items the worker has started, with this one.
     #[serde(skip)]
-    now: Activity,
+    runs: u64,
 }
 
 /// Busy workers, the longest first, `most` of them; and how many more there are.
@@ -85,15 +86,15 @@ fn tell(
         others_wait: waits_at_pool || waits_behind,
         stack: item.iter().map(frame).collect(),
         no_stack,
-        now,
+        runs: worker.runs,
     }
 }
 
 /// Leaves out those whose item has ended since: their stack may be that of an idle worker.
 pub(super) fn keep_those_that_still_run(busy: &mut Vec<Busy>, seen: &Snapshot) {
-    let which = |now: Activity| (now.func, now.work, now.queue);
+    // The same function and item may be another run: reusable items, and memory that is used again.
     let runs = |it: &Busy, worker: &Worker| {
-        worker.tid == it.tid && worker.activity.is_some_and(|now| which(now) == which(it.now))
+        worker.activity.is_some() && (worker.tid, worker.runs) == (it.tid, it.runs)
     };
     busy.retain(|it| seen.workers.iter().any(|worker| runs(it, worker)));
 }
@@ -193,4 +194,60 @@ pub(super) fn text(busy: &[Busy]) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::time::{Duration, Instant};
+
+    use cmwq::{Work, Workqueue};
+    use cmwq_observe::inspect::Target;
+
+    use super::*;
+
+    /// The function, the item and the queue are the same.
+    #[test]
+    fn another_run_of_the_same_item_is_not_the_one_that_was_seen() {
+        let wq = Workqueue::builder("again").ordered().build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let work = Arc::new(Work::new(move || {
+            begin.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        }));
+        let look = || {
+            let seen = Target::open(std::process::id()).unwrap().snapshot().unwrap();
+            let key = seen.queues.iter().find(|queue| queue.name == "again").unwrap().key;
+            let is_ours = |worker: &Worker| worker.activity.is_some_and(|now| now.queue == key);
+            (seen.workers.iter().any(is_ours), seen)
+        };
+        let eventually_runs = || {
+            let patience = Instant::now() + Duration::from_secs(120);
+            loop {
+                let (runs, seen) = look();
+                if runs {
+                    return seen;
+                }
+                assert!(Instant::now() < patience, "it does not run");
+            }
+        };
+        let ours = |mut busy: Vec<Busy>| {
+            busy.retain(|it| it.queue == "again");
+            busy
+        };
+        wq.queue_work(&work);
+        begun.recv().unwrap();
+        let mut first = ours(busy(&eventually_runs(), usize::MAX).0);
+        keep_those_that_still_run(&mut first, &eventually_runs());
+        assert_eq!(first.len(), 1, "it still runs");
+        wq.queue_work(&work);
+        release.send(()).unwrap();
+        begun.recv().unwrap();
+        keep_those_that_still_run(&mut first, &eventually_runs());
+        assert!(first.is_empty(), "{first:?}");
+        release.send(()).unwrap();
+        wq.flush();
+    }
 }
