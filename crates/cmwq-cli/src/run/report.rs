@@ -51,7 +51,7 @@ struct Last {
     summary: Summary,
 }
 
-/// What is told of a run.
+/// What is told of a run: the last one, of a command that was tried again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) began: SystemTime,

@@ -382,18 +382,17 @@ impl Work {
         if self.verbose {
             message::say(typed(&job.words));
         }
-        let (began, started) = (SystemTime::now(), Instant::now());
         let (mut attempts, mut last) = (0, None);
-        while let Some((end, output)) = self.start(job) {
+        while let Some((end, output, time)) = self.start(job) {
             attempts += 1;
-            last = Some((end, output));
+            last = Some((end, output, time));
             let is_enough = end.is_success() || attempts > self.retries;
             if is_enough || !self.turns.again(&self.running) {
                 break;
             }
         }
-        let Some((end, output)) = last else { return self.leave_out(job) };
-        let times = Times { began, took: started.elapsed(), attempts };
+        let Some((end, output, (began, took))) = last else { return self.leave_out(job) };
+        let times = Times { began, took, attempts };
         self.say_end(job, end);
         // Without a line `--resume` runs it again.
         let line = output.as_ref().and_then(|output| self.line(job, end, times, output));
@@ -403,13 +402,17 @@ impl Work {
         self.count(end);
     }
 
-    /// Runs it, when the system has room for another process, as xargs. `None`: nothing starts any
-    /// more, and so it does not.
-    fn start(&self, job: &Job) -> Option<(End, Option<Output>)> {
+    /// Runs it, when the system has room for another process, as xargs: how it ended, what it has
+    /// written, and when that began and how long it took. `None`: nothing starts any more, and so
+    /// it does not.
+    fn start(&self, job: &Job) -> Option<(End, Option<Output>, (SystemTime, Duration))> {
         loop {
             let had_started = self.running.has_started();
-            let error = match self.attempt(job) {
-                Ok(ran) => return Some(ran),
+            let (began, started) = (SystemTime::now(), Instant::now());
+            let ran = self.attempt(job);
+            let time = (began, started.elapsed());
+            let error = match ran {
+                Ok((end, output)) => return Some((end, output, time)),
                 Err(error) => error,
             };
             let is_on = self.running.going() == Going::On;
@@ -419,7 +422,7 @@ impl Work {
             if !is_scarce(&error) || (is_on && !has_others) {
                 let command = typed(&job.words);
                 message::say(format_args!("{command}: cannot be started: {error}"));
-                return Some((End::NotStarted, Some(Output::Nothing)));
+                return Some((End::NotStarted, Some(Output::Nothing), time));
             }
             if is_on {
                 self.turns.hold(&error);

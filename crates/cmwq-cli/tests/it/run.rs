@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{check_code, stderr};
@@ -270,6 +271,25 @@ fn who_fails_is_tried_again() {
     check_code(&run(&twice, b""), 0);
     let once = ["--retries", "1", "sh", "-c", script, ":::", "a"];
     check_code(&run(&once, b""), 123);
+}
+
+/// And not of all that came before, as GNU parallel has it.
+#[test]
+fn times_are_those_of_the_last_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "[ -e tried ] || { date +%s.%N > tried; exit 1; }";
+    let args = ["--json", "--joblog", "log", "--retries", "1", "sh", "-c", script, ":::", "a"];
+    let output = run_in(folder.path(), &args, b"");
+    check_code(&output, 0);
+    let tried = fs::read_to_string(folder.path().join("tried")).unwrap();
+    let tried: f64 = tried.trim().parse().unwrap();
+    let line: Value = serde_json::from_str(printed(&output).lines().next().unwrap()).unwrap();
+    assert_eq!(line["attempts"], 2);
+    assert!(line["begin"].as_f64().unwrap() > tried, "{line} {tried}");
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let started = log.lines().nth(1).and_then(|line| line.split('\t').nth(2)).unwrap();
+    // It has milliseconds.
+    assert!(started.parse::<f64>().unwrap() > tried - 0.001, "{log} {tried}");
 }
 
 #[test]
