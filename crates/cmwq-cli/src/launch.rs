@@ -1,11 +1,11 @@
 //! Programs that the command starts, to look into them: `cmwq trace -- PROGRAM…`, `cmwq top --
 //! PROGRAM…`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,12 +18,33 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::ignored::not_ignored;
 use crate::look::others;
+use crate::programs::Programs;
 use crate::{exit, message};
 
 /// Between two looks whether it has got on.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long it may take a program to end that was asked to.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Starts a program: see [`Programs::start`].
+///
+/// # Errors
+/// The exit code that shells have for that. A message said why.
+pub(crate) fn spawn(
+    name: &OsStr,
+    start: impl Fn(Command) -> io::Result<Child>,
+) -> Result<Child, ExitCode> {
+    let programs = Programs::default();
+    programs.start(name, start).map_err(|error| {
+        let program = name.maybe_quote();
+        if error.kind() == io::ErrorKind::NotFound {
+            message::say(format_args!("{program}: {}", programs.why_absent(name)));
+            return ExitCode::from(exit::NOT_FOUND);
+        }
+        message::say(format_args!("{program}: cannot be started: {error}"));
+        ExitCode::from(exit::NOT_STARTED)
+    })
+}
 
 /// A program that runs.
 pub(crate) struct Launched {
@@ -50,26 +71,22 @@ impl Launched {
     pub(crate) fn start(
         program: &[OsString],
         group: Group,
-        prepare: impl FnOnce(&mut Command),
+        prepare: impl Fn(&mut Command) -> io::Result<()>,
     ) -> Result<Self, ExitCode> {
         let Some((first, arguments)) = program.split_first() else {
             message::say("no program is given after --");
             return Err(ExitCode::from(exit::USAGE));
         };
-        let mut command = Command::new(first);
-        command.args(arguments);
-        prepare(&mut command);
         let leads = group == Group::Own;
-        if leads {
-            command.process_group(0);
-        }
-        let name = first.maybe_quote().to_string();
-        let child = command.spawn().map_err(|error| {
-            message::say(format_args!("{name}: cannot be started: {error}"));
-            let is_absent = error.kind() == io::ErrorKind::NotFound;
-            ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED })
+        let child = spawn(first, |mut command| {
+            command.args(arguments);
+            prepare(&mut command)?;
+            if leads {
+                command.process_group(0);
+            }
+            command.spawn()
         })?;
-        Ok(Self { child, name, leads })
+        Ok(Self { child, name: first.maybe_quote().to_string(), leads })
     }
 
     /// Whether it has ended, and how.
@@ -173,17 +190,6 @@ impl Drop for Launched {
 pub(crate) fn code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED))
-}
-
-/// Where a program may write what would disturb a screen: a file without a name, and a second
-/// handle of it.
-///
-/// # Errors
-/// Those of the system.
-pub(crate) fn aside() -> io::Result<(std::fs::File, Stdio)> {
-    let file = tempfile::tempfile()?;
-    let there = file.try_clone()?;
-    Ok((file, Stdio::from(there)))
 }
 
 /// How many files lie beside `file`: traces of other processes of the program.

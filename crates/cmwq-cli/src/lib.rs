@@ -21,6 +21,7 @@ mod monitor;
 mod output;
 mod paint;
 mod picture;
+mod programs;
 mod ps;
 mod run;
 mod scenario;

@@ -21,7 +21,6 @@ mod limit;
 mod lines;
 mod memory;
 mod pipe;
-mod programs;
 mod progress;
 mod report;
 mod room;

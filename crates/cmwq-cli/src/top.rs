@@ -34,7 +34,7 @@ use cmwq_observe::inspect::Target;
 use regex::Regex;
 
 use crate::descriptors::Waiting;
-use crate::launch::{self, Group, Launched};
+use crate::launch::{Group, Launched};
 use crate::look::Which;
 use crate::{exit, look, message};
 use model::Model;
@@ -107,13 +107,13 @@ fn top(args: &Args) -> Result<(), ExitCode> {
     let filter = (args.process != "-").then(|| Regex::new(&args.process));
     let filter = filter.transpose().map_err(|error| usage(error.to_string()))?;
     // What the program writes would spoil the screen, or be between lines of JSON.
-    let (kept, out) = launch::aside().map_err(|error| failed(&error))?;
-    let (out, err) = if is_live { (Some(out), kept.try_clone().ok()) } else { (None, None) };
+    let kept = tempfile::tempfile().map_err(|error| failed(&error))?;
     let launched = Launched::start(&args.program, Group::Own, |command| {
-        command.stdin(Stdio::null()).stdout(out.unwrap_or_else(|| Stdio::from(io::stderr())));
-        if let Some(err) = err {
-            command.stderr(err);
+        command.stdin(Stdio::null()).stdout(io::stderr());
+        if is_live {
+            command.stdout(kept.try_clone()?).stderr(kept.try_clone()?);
         }
+        Ok(())
     });
     let watched = launched.and_then(|mut launched| {
         look::bound_memory();

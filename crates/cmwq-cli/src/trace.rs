@@ -278,6 +278,7 @@ fn whole(args: &Args) -> Result<(Opened, ExitStatus), ExitCode> {
     let file = folder.path().join("trace");
     let launched = Launched::start(&args.program, Group::Ours, |command| {
         command.env("CMWQ_TRACE", &file);
+        Ok(())
     })?;
     let status = launched.wait().map_err(failed)?;
     // Not before: the program would inherit it.

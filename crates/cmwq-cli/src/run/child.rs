@@ -19,9 +19,9 @@ use super::grace::grace;
 use super::group;
 use super::journal::typed;
 use super::lines::Lines;
-use super::programs::Programs;
 use super::running::{Going, Running, send};
 use crate::message;
+use crate::programs::Programs;
 
 /// Between two looks whether one that is not heard of stands still.
 const LOOK: Duration = Duration::from_secs(1);
@@ -101,15 +101,7 @@ impl Call<'_> {
         };
         let spawn = |command: Command| self.spawn(command, arguments, ends.as_ref());
         let _watch = cmwq::watch_children();
-        let started = running.start(|| {
-            let started = spawn(self.programs.command(program));
-            if !started.as_ref().is_err_and(is_script) {
-                return started;
-            }
-            let mut shell = Command::new("/bin/sh");
-            shell.arg(self.programs.command(program).get_program());
-            spawn(shell)
-        });
+        let started = running.start(|| self.programs.start(program, spawn));
         let (mut child, ticket) = match started {
             Ok(started) => started,
             Err(error) if is_scarce(&error) => return Err(error),
@@ -320,12 +312,6 @@ fn is_readable(pipe: &OwnedFd) -> bool {
 pub(super) fn is_scarce(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     errno.is_some_and(|e| [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].contains(&e))
-}
-
-/// Whether it may be executed and the system does not know how: a shell takes it, as of shells and
-/// execvp(3).
-fn is_script(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Ran {

@@ -24,7 +24,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
+use std::process::{Child, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -45,7 +45,7 @@ use super::grace::grace;
 use super::memory::{Floor, Memory};
 use super::signals::end_by;
 use crate::ignored::not_ignored;
-use crate::launch::code;
+use crate::launch::{self, code};
 use crate::{exit, message};
 
 /// How a build finds the tokens.
@@ -223,18 +223,17 @@ pub(super) fn run(
         }
     };
     let asked = listen();
-    let mut build = Command::new(program);
     let flags = std::env::var_os("MAKEFLAGS").unwrap_or_default();
-    build.args(arguments).env("MAKEFLAGS", with(&flags, &pipe.auth()));
-    // Clients of Rust's `jobserver` crate look there first, for the one around us.
-    build.env_remove("CARGO_MAKEFLAGS");
-    let child = match build.spawn() {
+    let flags = with(&flags, &pipe.auth());
+    let child = launch::spawn(program, |mut build| {
+        build.args(arguments).env("MAKEFLAGS", &flags);
+        // Clients of Rust's `jobserver` crate look there first, for the one around us.
+        build.env_remove("CARGO_MAKEFLAGS");
+        build.spawn()
+    });
+    let child = match child {
         Ok(child) => child,
-        Err(error) => {
-            message::say(format_args!("{}: {error}", program.to_string_lossy()));
-            let is_absent = error.kind() == io::ErrorKind::NotFound;
-            return ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED });
-        }
+        Err(code) => return code,
     };
     let served = serve(child, &mut pipe, tokens, &mut looks, &asked);
     // With its folder.

@@ -2,7 +2,7 @@
 //! tried again, and are counted.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -22,7 +22,6 @@ use super::journal::{Entry, Journal, typed};
 use super::limit::{self, Limit};
 use super::lines::Lines;
 use super::memory::Memory;
-use super::programs::Programs;
 use super::progress::{Progress, Stand};
 use super::report::{self, Record, Summary, Times};
 use super::running::{Going, Running};
@@ -32,6 +31,7 @@ use super::template::Template;
 use super::turns::{Job, SHORT_WAIT, Turn, Turns};
 use super::{Args, signals};
 use crate::descriptors::raise_limit;
+use crate::programs::Programs;
 use crate::{exit, message};
 
 /// So many commands more than may run are known ahead.
@@ -458,27 +458,17 @@ impl Work {
     }
 
     fn say_end(&self, job: &Job, end: End) {
-        let program = job.words.first().cloned().unwrap_or_default();
-        let program = typed(&[program]);
+        let name = job.words.first().cloned().unwrap_or_default();
+        let program = typed(std::slice::from_ref(&name));
         match end {
             End::Exit(255) => message::say(format_args!("{program}: exited with status 255")),
             End::Signal(signal) if self.running.going() != Going::Ended => {
                 message::say(format_args!("{program}: ended by signal {signal}"));
             }
             End::TimedOut => message::say(format_args!("{}: took too long", typed(&job.words))),
-            End::NotFound if job.words.first().is_some_and(|word| self.programs.has(word)) => {
-                message::say(format_args!(
-                    "{program}: is there, but the interpreter that it asks for is not: see its \
-                     first line, where a carriage return at the end is part of the name"
-                ));
+            End::NotFound => {
+                message::say(format_args!("{program}: {}", self.programs.why_absent(&name)));
             }
-            End::NotFound if job.words.first().is_some_and(|word| has_blanks(word)) => {
-                message::say(format_args!(
-                    "{program}: there is no such program: words are separate arguments, and a line \
-                     for a shell comes behind `sh -c`"
-                ));
-            }
-            End::NotFound => message::say(format_args!("{program}: there is no such program")),
             End::NotStarted | End::Exit(_) | End::Signal(_) => {}
         }
     }
@@ -602,10 +592,6 @@ impl Drop for Settled<'_> {
             work.changed.notify_all();
         }
     }
-}
-
-fn has_blanks(word: &OsStr) -> bool {
-    word.as_encoded_bytes().iter().any(u8::is_ascii_whitespace)
 }
 
 /// What xargs exits with after such a command.

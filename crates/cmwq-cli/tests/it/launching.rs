@@ -1,6 +1,7 @@
 //! Programs that `cmwq trace` and `cmwq top` start.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -93,6 +94,39 @@ fn programs_without_queues_and_programs_that_are_not_there() {
         args.extend((verb == "top").then_some("--once"));
         check_code(&cmwq(&[&args[..], &["--", "/nowhere/at-all"]].concat()), 127);
         check_code(&cmwq(&[&args[..], &["--", "/dev/null"]].concat()), 126);
+    }
+}
+
+/// Nothing says who is to read it: a shell does, as for whatever a shell starts.
+#[test]
+fn a_script_without_a_first_line_is_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    fs::write(&script, "exit $1\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = script.to_str().unwrap();
+    check_code(&cmwq(&["run", "--jobserver", "--", script, "7"]), 7);
+    for args in [&["trace", "-o", "/dev/null"][..], &["top", "--once"]] {
+        let output = cmwq(&[args, &["--", script, "7"]].concat());
+        check_code(&output, 1);
+        assert!(stderr(&output).contains("workqueue"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn why_a_build_is_not_there_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    fs::write(&script, "#!/no/such/shell\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, why) in [
+        (script.to_str().unwrap(), "the interpreter that it asks for is not"),
+        ("make -k", "words are separate arguments"),
+        ("/nowhere/at-all", "there is no such program"),
+    ] {
+        let output = cmwq(&["run", "--jobserver", "--", program]);
+        check_code(&output, 127);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
 }
 

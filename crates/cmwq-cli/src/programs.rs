@@ -1,4 +1,5 @@
-//! Where programs are: looked up along `PATH` once, and not again for each command.
+//! Starting programs. Where they are is looked up along `PATH` once, and not again for each
+//! command.
 //!
 //! Starting a program by its name tries each folder in `PATH`, and a folder where it is not costs a
 //! system call that fails.
@@ -6,23 +7,57 @@
 use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 /// LIMIT: names that are remembered; there are few, unless the name is an argument.
 const MOST: usize = 64;
 
 /// See the module header.
 #[derive(Debug, Default)]
-pub(super) struct Programs(Mutex<HashMap<OsString, PathBuf>>);
+pub(crate) struct Programs(Mutex<HashMap<OsString, PathBuf>>);
 
 impl Programs {
+    /// Starts the program of this name, to which `start` adds all but the name. A shell takes what
+    /// may be executed and the system does not know how, as of shells and execvp(3).
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub(crate) fn start(
+        &self,
+        name: &OsStr,
+        start: impl Fn(Command) -> io::Result<Child>,
+    ) -> io::Result<Child> {
+        let started = start(self.command(name));
+        if !started.as_ref().is_err_and(is_script) {
+            return started;
+        }
+        let mut shell = Command::new("/bin/sh");
+        shell.arg(self.command(name).get_program());
+        start(shell)
+    }
+
+    /// Why the system says that it is not there.
+    pub(crate) fn why_absent(&self, name: &OsStr) -> &'static str {
+        if self.has(name) {
+            "is there, but the interpreter that it asks for is not: see its first line, where a \
+             carriage return at the end is part of the name"
+        } else if name.as_encoded_bytes().iter().any(u8::is_ascii_whitespace) {
+            "there is no such program: words are separate arguments, and a line for a shell comes \
+             behind `sh -c`"
+        } else {
+            "there is no such program"
+        }
+    }
+
     /// A command that runs the program of this name, without arguments.
-    pub(super) fn command(&self, name: &OsStr) -> Command {
+    fn command(&self, name: &OsStr) -> Command {
         let Some(path) = self.path(name) else { return Command::new(name) };
         let mut command = Command::new(path);
         command.arg0(name);
@@ -31,7 +66,7 @@ impl Programs {
 
     /// Whether there is such a file. The system says that it is not, too, when who is to read it is
     /// not there.
-    pub(super) fn has(&self, name: &OsStr) -> bool {
+    fn has(&self, name: &OsStr) -> bool {
         let is_path = name.as_encoded_bytes().contains(&b'/');
         if is_path { Path::new(name).exists() } else { self.path(name).is_some() }
     }
@@ -71,6 +106,10 @@ fn find(name: &OsStr, folders: &OsStr) -> Option<PathBuf> {
         }
     }
     None
+}
+
+fn is_script(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
 fn is_program(path: &Path) -> bool {
