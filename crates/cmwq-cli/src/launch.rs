@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,16 @@ use crate::{exit, message};
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long it may take a program to end that was asked to.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The group of the program that runs in one of its own; 0: none does.
+static GROUP: AtomicI32 = AtomicI32::new(0);
+
+/// Asks the program that runs in a group of its own to end: nobody comes to do that any more.
+pub(crate) fn end_group() {
+    if let Some(group) = Pid::from_raw(GROUP.load(Ordering::Relaxed)) {
+        let _ = kill_process_group(group, Signal::TERM);
+    }
+}
 
 /// Starts a program: see [`Programs::start`].
 ///
@@ -86,12 +96,20 @@ impl Launched {
             }
             command.spawn()
         })?;
+        if leads {
+            GROUP.store(child.id().try_into().unwrap_or(0), Ordering::Relaxed);
+        }
         Ok(Self { child, name: first.maybe_quote().to_string(), leads })
     }
 
     /// Whether it has ended, and how.
     fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let ended = self.child.try_wait().ok().flatten();
+        if ended.is_some() && self.leads {
+            // Its number may be another one's from now on.
+            GROUP.store(0, Ordering::Relaxed);
+        }
+        ended
     }
 
     /// Waits until it, or a process that it has started, shows workqueues.

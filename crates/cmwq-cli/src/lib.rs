@@ -7,6 +7,7 @@
 mod descriptors;
 mod doctor;
 mod dump;
+mod enough;
 mod exit;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -6,7 +6,7 @@
 
 mod rows;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,9 +16,10 @@ use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::look::Which;
-use crate::{exit, look, message, output};
+use crate::{enough, exit, look, message, output};
 
 /// LIMIT: queues of a table.
 const MOST_QUEUES: usize = 1000;
@@ -108,10 +109,8 @@ fn now() -> f64 {
 
 /// A byte can be read from it after SIGINT or SIGTERM.
 fn interrupts() -> io::Result<UnixStream> {
-    let (read, write) = UnixStream::pair()?;
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
-    }
+    let (read, mut write) = UnixStream::pair()?;
+    enough::listen(&[SIGINT, SIGTERM], move || _ = write.write(b"x"))?;
     Ok(read)
 }
 

@@ -13,6 +13,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::enough;
+
 /// See the module header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -35,12 +37,18 @@ pub(super) struct Events {
 
 impl Events {
     /// Signals, and the end of process `pid`. From now on SIGINT, SIGTERM and SIGHUP do not end
-    /// this process by themselves.
-    pub(super) fn of_process(pid: u32) -> io::Result<Self> {
+    /// this process by themselves. `has_screen`: the terminal has to be given back whatever comes,
+    /// and without it there is nothing to do, whoever ignores that it has gone.
+    pub(super) fn of_process(pid: u32, has_screen: bool) -> io::Result<Self> {
+        const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
         let (sender, receiver) = channel();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let to = sender.clone();
-        thread::spawn(move || signals.forever().try_for_each(|_| to.send(Event::Enough)));
+        if has_screen {
+            let mut signals = Signals::new(ENDS)?;
+            thread::spawn(move || signals.forever().try_for_each(|_| to.send(Event::Enough)));
+        } else {
+            enough::listen(&ENDS, move || _ = to.send(Event::Enough))?;
+        }
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         // A system without such descriptors shows the end at the next look.
         if let Some(end) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {

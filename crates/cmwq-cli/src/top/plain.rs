@@ -23,7 +23,7 @@ pub(super) fn run(
     mut ui: Ui,
     args: &Args,
 ) -> Result<(), ExitCode> {
-    let events = Events::of_process(taker.pid()).map_err(|error| {
+    let events = Events::of_process(taker.pid(), false).map_err(|error| {
         message::say(format_args!("cannot wait for signals: {error}"));
         ExitCode::from(exit::FAILED)
     })?;

@@ -42,7 +42,7 @@ pub(super) fn check_terminal() -> Result<(), ExitCode> {
 /// also when a signal ends this, and when it panics.
 pub(super) fn run(mut taker: Taker, mut model: Model, mut ui: Ui) -> Result<(), ExitCode> {
     ui.has_colours = paint::has_screen_colours();
-    let events = Events::of_process(taker.pid()).map_err(|error| failed(&error))?;
+    let events = Events::of_process(taker.pid(), true).map_err(|error| failed(&error))?;
     let mut terminal = take_terminal().map_err(|error| failed(&error))?;
     events.add_terminal();
     let end = watch(&mut terminal, &mut taker, &mut model, &mut ui, &events);

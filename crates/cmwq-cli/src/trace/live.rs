@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use cmwq::foreign::{harmless, open_memory_file};
 use cmwq::trace::Session;
 use cmwq_observe::inspect::{OpenError, Target};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::merge::{Merge, Take};
 use super::{End, Subject, begun};
 use crate::look::{Symbols, threads};
-use crate::{message, stat};
+use crate::{enough, message, stat};
 
 /// How the kernel shows the file.
 const LINK: &str = "/memfd:cmwq-trace (deleted)";
@@ -84,9 +85,8 @@ impl Live {
         take: &mut Take<'_>,
     ) -> io::Result<End> {
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
+        let told = Arc::clone(&stop);
+        enough::listen(&[SIGINT, SIGTERM], move || told.store(true, Ordering::Relaxed))?;
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
         let begin = begun::now();
         // Names of threads and queues come by themselves.

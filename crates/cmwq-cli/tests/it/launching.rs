@@ -18,7 +18,8 @@ fn cmwq(args: &[&str]) -> Output {
     Command::new(CMWQ).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-fn program(name: &str) -> [String; 4] {
+/// This program, running one of those below.
+pub(crate) fn program(name: &str) -> [String; 4] {
     let this = std::env::current_exe().unwrap().into_os_string().into_string().unwrap();
     [this, "--exact".to_owned(), format!("launching::{name}"), "--ignored".to_owned()]
 }
@@ -203,7 +204,7 @@ fn top_finds_what_a_script_started_and_ends_both() {
     }
 }
 
-fn state(pid: Pid) -> Option<char> {
+pub(crate) fn state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }

@@ -2,6 +2,7 @@
 
 mod containers;
 mod doctor;
+mod enough;
 mod errors;
 mod hostile;
 mod impatient_output;
