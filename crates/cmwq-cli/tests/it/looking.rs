@@ -317,7 +317,17 @@ fn what_cannot_be_looked_into_is_said() {
     let pid = gone.id().to_string();
     gone.wait().unwrap();
     let foreign = Victim::start("foreign");
-    let cases = [(pid, "no such process"), (foreign.pid(), "is not one of this library's")];
+    // Lists have the numbers of threads, too.
+    let victim = Victim::start("deadlock");
+    let threads = std::fs::read_dir(format!("/proc/{}/task", victim.pid())).unwrap();
+    let mut threads = threads.map(|thread| thread.unwrap().file_name().into_string().unwrap());
+    let thread = threads.find(|thread| *thread != victim.pid()).unwrap();
+    let of_process = format!("it is a thread of process {}", victim.pid());
+    let cases = [
+        (pid, "no such process"),
+        (foreign.pid(), "is not one of this library's"),
+        (thread, &of_process),
+    ];
     for (pid, says) in cases {
         for verb in ["dump", "monitor"] {
             let output = cmwq(&[verb, &pid]);

@@ -110,7 +110,7 @@ impl Target {
                 Err(other) => return Err(explained(&process, other)),
             }
         }
-        Err(failed.unwrap_or(OpenError::NotCmwq))
+        Err(failed.or_else(|| is_thread(pid, &process)).unwrap_or(OpenError::NotCmwq))
     }
 
     fn open_file(pid: u32, path: &Path) -> Result<Self, OpenError> {
@@ -197,6 +197,15 @@ fn descriptors(pid: u32, process: &Path) -> Result<Vec<PathBuf>, OpenError> {
     })?;
     let paths = listed.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     Ok(paths.filter(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == LINK)).collect())
+}
+
+/// What is wrong where the number is a thread's: `/proc` has the process's files there, too.
+fn is_thread(pid: u32, process: &Path) -> Option<OpenError> {
+    let status = text(process.join("status"));
+    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim();
+    let why = format!("it is a thread of process {leader}");
+    (leader != pid.to_string())
+        .then(|| OpenError::Io(io::Error::new(io::ErrorKind::InvalidInput, why)))
 }
 
 fn identity(meta: &fs::Metadata) -> Identity {
