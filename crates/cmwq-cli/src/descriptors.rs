@@ -1,6 +1,7 @@
-//! What the command does with its descriptors: how many there may be, and how one is written to.
+//! What the command does with its descriptors: how many there may be, and how one is written to and
+//! read.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,7 +51,23 @@ pub(crate) fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What is written to as [`write`] does.
+/// Reads some of it: how much. Waits as [`write`].
+///
+/// # Errors
+/// Those of the system.
+fn read(from: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match rustix::io::read(&from, &mut *bytes) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(&from, PollFlags::IN)], None);
+            }
+            read => return Ok(read?),
+        }
+    }
+}
+
+/// What is written to as [`write`] does, and read likewise.
 #[derive(Debug)]
 pub(crate) struct Waiting<T>(pub(crate) T);
 
@@ -61,6 +78,12 @@ impl<T: AsFd> Write for Waiting<T> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl<T: AsFd> Read for Waiting<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        read(&self.0, bytes)
     }
 }
 

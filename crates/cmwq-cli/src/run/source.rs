@@ -8,6 +8,7 @@ use std::path::Path;
 use super::input::{Cut, Lists, Stream};
 use super::room::Room;
 use super::template::Template;
+use crate::descriptors::Waiting;
 
 /// Where arguments come from.
 enum Place {
@@ -42,8 +43,8 @@ impl Source {
         template: &Template,
     ) -> io::Result<Self> {
         let reader: Box<dyn BufRead + Send> = match path {
-            Some(path) => Box::new(BufReader::new(File::open(path)?)),
-            None => Box::new(BufReader::new(io::stdin())),
+            Some(path) => Box::new(BufReader::new(Waiting(File::open(path)?))),
+            None => Box::new(BufReader::new(Waiting(io::stdin()))),
         };
         Ok(Self::new(Place::Stream(Stream::new(reader, cut)), per_command, template))
     }

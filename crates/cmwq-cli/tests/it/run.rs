@@ -9,7 +9,7 @@ mod signals;
 mod terminal;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -17,6 +17,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
@@ -117,6 +118,22 @@ fn arguments_come_from_files_and_lists() {
     prints(&["-k", "echo", "{/.}", ":::", "a/b.c", "d"], b"", "b\nd\n");
     prints(&["-k", "echo", "{2}{1}", ":::", "a", "b", ":::", "1", "2"], b"", "1a\n2a\n1b\n2b\n");
     prints(&["-k", "-n", "2", "echo", ":::", "a", "b", "c"], b"", "a b\nc\n");
+}
+
+/// As a program on an event loop leaves it to those who share it.
+#[test]
+fn an_input_that_does_not_wait_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
+    fcntl_setfl(&reader, OFlags::NONBLOCK).unwrap();
+    let mut child = command(folder.path(), &["--", "echo"]).stdin(reader).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for argument in ["a", "b"] {
+        writeln!(writer, "{argument}").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), argument);
+    }
+    drop(writer);
+    check_code(&child.wait_with_output().unwrap(), 0);
 }
 
 #[test]
