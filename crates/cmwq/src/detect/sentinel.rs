@@ -152,8 +152,8 @@ impl<P: Guarded> Sentinels<P> {
     }
 
     /// Whether [`cover`](Self::cover) would have nothing to do. Lock-free.
-    pub(crate) fn covers(&self, pool: &'static P, cpus: &CpuSet) -> bool {
-        let mut sentinels = cpus.iter().filter_map(|cpu| self.cpus.get(cpu as usize));
+    pub(crate) fn covers(&self, pool: &'static P, cpus: impl IntoIterator<Item = u32>) -> bool {
+        let mut sentinels = cpus.into_iter().filter_map(|cpu| self.cpus.get(cpu as usize));
         sentinels.all(|sentinel| sentinel.knows(pool) && !sentinel.is_to_start())
     }
 

@@ -452,6 +452,14 @@ impl Pool {
         self.arm_all_sentinels();
     }
 
+    /// Whether no sentinel is missing that would send it an alarm. Asked by each tick: without
+    /// making sets of CPUs where there is one.
+    pub(crate) fn is_covered(&'static self) -> bool {
+        let sentinels = &self.runtime.sentinels;
+        self.lone_cpu.is_some_and(|cpu| sentinels.covers(self, [cpu]))
+            || self.guarded_cpus().is_none_or(|cpus| sentinels.covers(self, cpus.iter()))
+    }
+
     /// Arms the sentinels of the CPUs on which this pool's running workers entered their functions.
     pub(crate) fn arm_all_sentinels(&'static self) {
         if let Some(cpu) = self.lone_cpu {

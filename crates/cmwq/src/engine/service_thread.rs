@@ -194,11 +194,11 @@ impl Loop {
         if !self.runtime.detect.has_sentinel() {
             return;
         }
-        let is_covered = |pool: &&'static Pool| {
-            pool.guarded_cpus().is_none_or(|cpus| self.runtime.sentinels.covers(pool, &cpus))
-        };
-        let sentinels = self.pools.iter().copied().filter(|pool| !is_covered(pool)).collect();
-        self.create(Creations { sentinels, ..Creations::default() });
+        let lacks_some = |pool: &&'static Pool| !pool.is_covered();
+        let sentinels: Vec<_> = self.pools.iter().copied().filter(lacks_some).collect();
+        if !sentinels.is_empty() {
+            self.create(Creations { sentinels, ..Creations::default() });
+        }
     }
 
     fn tick_pool(&self, pool: &'static Pool) -> TickFound {
