@@ -12,8 +12,12 @@ use crate::queueing::c_functions;
 pub(crate) const HZ: c_uint = 250;
 const NS_PER_S: u128 = 1_000_000_000;
 
+/// What is negative as a long has passed, and ends with the next tick: `expires - jiffies` of a
+/// time that is over.
 pub(crate) fn delay(ticks: c_ulong, hz: c_uint) -> Delay {
-    Delay { after: duration(ticks, hz), expires: jiffies(hz).wrapping_add(ticks) }
+    let has_passed = ticks.cast_signed() < 0;
+    let after = duration(if has_passed { 1 } else { ticks }, hz);
+    Delay { after, expires: jiffies(hz).wrapping_add(ticks) }
 }
 
 fn duration(ticks: c_ulong, hz: c_uint) -> Duration {

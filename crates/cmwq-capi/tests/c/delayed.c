@@ -66,6 +66,21 @@ static void no_delay_needs_no_timer(struct workqueue_struct *wq)
 	destroy_delayed_work_on_stack(&dwork);
 }
 
+/* What a time that is over is less now. */
+static void what_has_passed_is_soon(struct workqueue_struct *wq)
+{
+	runs = 0;
+	/* As far away as can be is not over. */
+	CHECK(queue_delayed_work(wq, &deferrable, LONG_MAX));
+	CHECK(queue_delayed_work(wq, &declared, jiffies - 5 - jiffies));
+	AWAIT(load(&runs) == 1);
+	CHECK(time_before(declared.timer.expires, jiffies));
+	CHECK(queue_delayed_work(wq, &declared, 600 * HZ));
+	CHECK(mod_delayed_work(wq, &declared, -600UL * HZ));
+	AWAIT(load(&runs) == 2);
+	CHECK(cancel_delayed_work(&deferrable));
+}
+
 static void a_deferrable_one(struct workqueue_struct *wq)
 {
 	runs = 0;
@@ -85,6 +100,7 @@ int main(void)
 	never_early(wq);
 	a_timer_can_be_looked_at(wq);
 	no_delay_needs_no_timer(wq);
+	what_has_passed_is_soon(wq);
 	a_deferrable_one(wq);
 	destroy_workqueue(wq);
 	return 0;

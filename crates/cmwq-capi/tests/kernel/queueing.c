@@ -142,6 +142,9 @@ static void row_queue_delayed_work(void)
 	CHECK(queue_delayed_work_on(harness_cpu(0), percpu, &dwork, 3));
 	AWAIT(atomic_read(&runs) == 2);
 	CHECK(time_after_eq(ran_at, before + 3) && cpu_of_item == harness_cpu(0));
+	/* The delay to what has passed. */
+	CHECK(queue_delayed_work(percpu, &dwork, before - 5 - jiffies) && dwork.wq == percpu);
+	AWAIT(atomic_read(&runs) == 3);
 	/* Disabled: neither timed nor queued. */
 	CHECK(!disable_delayed_work(&dwork) && !queue_delayed_work(percpu, &dwork, 1));
 	CHECK(!timer_pending(&dwork.timer) && enable_delayed_work(&dwork));
@@ -174,6 +177,9 @@ static void row_mod_delayed_work(void)
 	CHECK(!mod_delayed_work(percpu, &dwork, 1));
 	flush_delayed_work(&dwork);
 	CHECK(atomic_read(&runs) == 2);
+	/* To what has passed. */
+	CHECK(!mod_delayed_work(percpu, &dwork, 600 * HZ) && mod_delayed_work(percpu, &dwork, -5UL));
+	AWAIT(atomic_read(&runs) == 3);
 	end();
 }
 
