@@ -404,7 +404,8 @@ impl Limits {
     /// queues of its kind, less what its attributes leave out. `None`: pods that lie in no single
     /// node, which share the whole limit. 0 for a frozen queue.
     ///
-    /// KERNEL: `wq_update_node_max_active` — same; a `Sharing::Total` is ours.
+    /// KERNEL: `wq_update_node_max_active` — differs: a node admits 1 at least, with a `min_active`
+    /// of 0, too. A `Sharing::Total` is ours.
     #[must_use]
     pub fn share(
         &self,
@@ -429,8 +430,10 @@ impl Limits {
 }
 
 /// The part of a node with `cpus` of `total` CPUs: proportional, rounded up, within `min..=max`;
-/// with 0 CPUs it is `min`.
+/// with 0 CPUs it is `min`. But never 0: what was queued on a node before its CPUs were left, or by
+/// a CPU's number, is to run.
 pub(crate) const fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
+    let min = if min == 0 { 1 } else { min };
     let low = if min < max { min } else { max };
     if total == 0 || cpus == 0 {
         return low;

@@ -73,6 +73,19 @@ fn a_changed_limit_is_handed_out() {
 }
 
 #[test]
+fn what_waits_on_a_node_that_the_queue_leaves_runs_without_a_minimum() {
+    let (mut limits, mut nodes) = (Limits::of(QueueKind::Unbound, 4, None), NodeLimits::new());
+    limits.set_min_active(0);
+    let left = of(&mut nodes, &limits, Some(1), &[(Some(0), 2), (Some(1), 2)]).expect("shared");
+    let who = |pwq| PwqRef { pool: PoolId(1), pwq: PwqId(pwq) };
+    assert!(left.try_get(who(0)) && left.try_get(who(1)), "half of the limit");
+    assert!(!left.try_get(who(2)));
+    let _ = nodes.adjust(&limits, false, [(Some(0), 2), (Some(1), 0)]);
+    assert_eq!(left.put(), None, "one slot too many was out");
+    assert_eq!(left.put(), Some(who(2)));
+}
+
+#[test]
 fn a_frozen_queue_admits_nothing_and_a_raised_limit_is_handed_out() {
     let (limits, mut nodes) = (Limits::of(QueueKind::Unbound, 1, None), NodeLimits::new());
     let limit = nodes.of(&limits, Some(0), true, SMALL, |_| Memory::default()).expect("shared");

@@ -121,6 +121,10 @@ fn the_share_of_a_node_is_proportional_within_bounds() {
         // No CPU of the node, or none at all, is effective: the minimum.
         ((64, 8, 0, 4), 8),
         ((64, 8, 0, 0), 8),
+        // A minimum of 0: who is left behind may still run.
+        ((64, 0, 2, 4), 32),
+        ((64, 0, 0, 4), 1),
+        ((64, 0, 0, 0), 1),
         // The minimum is never more than the maximum.
         ((4, 8, 1, 4), 4),
         ((1, 8, 0, 4), 1),

@@ -48,10 +48,10 @@ impl Node {
     }
 }
 
-/// What a node with `cpus` of `total` CPUs may run of `max`, and at least `min`.
+/// What a node with `cpus` of `total` CPUs may run of `max`, and at least `min`, or 1.
 fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
     let proportional = (u64::from(max) * u64::from(cpus)).div_ceil(u64::from(total.max(1)));
-    proportional.clamp(min.into(), max.into()) as u32
+    proportional.clamp(min.max(1).into(), max.into()) as u32
 }
 
 /// Online CPUs of the node, and of all nodes, that a queue may use: `cpus` if one of them is
@@ -139,6 +139,8 @@ mod tests {
         assert_eq!(part(20, 8, 1, 8), 8, "min_active");
         assert_eq!(part(20, 8, 0, 8), 8, "nobody there, but items may still come");
         assert_eq!(part(20, 3, 1, 8), 3, "it was lowered with the limit, once");
+        assert_eq!(part(20, 0, 1, 8), 3);
+        assert_eq!(part(20, 0, 0, 8), 1, "there is no minimum, but items may still come");
         assert_eq!(part(16, 8, 4, 4), 16);
     }
 }

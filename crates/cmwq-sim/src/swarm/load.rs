@@ -237,7 +237,7 @@ impl Maker<'_> {
         if has_limit && self.rng.chance(self.taste.relimit) {
             let limit = self.rng.magnitude(1, 32) as u32;
             return if limit.is_multiple_of(4) {
-                Op::SetMinActive { queue, min_active: limit / 4 }
+                Op::SetMinActive { queue, min_active: limit / 4 - 1 }
             } else {
                 Op::SetMaxActive { queue, max_active: limit }
             };

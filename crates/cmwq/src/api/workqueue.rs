@@ -551,8 +551,11 @@ impl Workqueue {
 
     /// Changes how many items every NUMA node may at least have in execution, whatever its part of
     /// `max_active`: 8 by default. More than `max_active` is taken as that, silently; with 0 a node
-    /// has its part and no more. Items that wait for each other should not be more than this.
-    /// KERNEL: `workqueue_set_min_active` — same, with an error instead of a warning.
+    /// has its part and no more, but 1 at least. Items that wait for each other should not be more
+    /// than this.
+    ///
+    /// KERNEL: `workqueue_set_min_active` — same, with an error instead of a warning, and that the
+    /// last items on a node which the queue has left run with 0, too.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a queue that is neither unbound nor
