@@ -220,6 +220,17 @@ impl Priority {
         mine.is_like(&base) || mine.is_like(&self.policy(base))
     }
 
+    /// Gives the calling thread the process's own policy, whatever it inherited from its creator,
+    /// and this niceness.
+    ///
+    /// # Errors
+    /// If the system refuses the niceness.
+    pub(crate) fn favour(base: Policy, nice: i32) -> io::Result<()> {
+        // May be refused where nobody was left to create the thread but who could not.
+        let _ = Self::default().assume(base);
+        set_nice_current(nice)
+    }
+
     /// Whether a thread of this process may have this priority. A thread that ends at once tries
     /// it.
     ///

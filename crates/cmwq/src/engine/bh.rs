@@ -20,14 +20,17 @@ use std::io;
 
 use cmwq_core::{BhRound, Retry};
 
+use crate::engine::attrs::Priority;
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
-use crate::engine::runtime::Runtime;
+use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
+use crate::engine::service;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Parker};
 use crate::os::published::Published;
 use crate::os::rest::Rest;
+use crate::os::sense::policy::Policy;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::os::topo::CpuSet;
 use crate::record::{Role, WorkerMirror};
@@ -58,6 +61,8 @@ pub(crate) struct BhContext {
 /// The state of a context's thread.
 #[derive(Debug)]
 pub(crate) struct BhThread {
+    /// Of the process.
+    pub(crate) policy: Policy,
     pub(crate) meter: Meter,
     pub(crate) mirror: WorkerMirror,
 }
@@ -101,8 +106,10 @@ impl BhContexts {
             let is_late = self.is_leaving.load(Ordering::Relaxed);
             threads[cpu as usize] = if is_late {
                 State::Gone
-            } else if pool.runtime.service.has_creator() {
-                // As for workers: see `Pool::ask_for_worker`.
+            } else if pool.runtime.service.has_creator()
+                || service::leaves(Priority::nice(HIGHPRI_NICE), pool.runtime.base_policy)
+            {
+                // As for workers: see `Pool::ask_for_worker` and `create_worker`.
                 pool.runtime.service.retry_at(clock::now());
                 State::Missing
             } else {
@@ -163,7 +170,8 @@ impl BhContexts {
         let name = thread_name(cpu);
         let (mirror, main) =
             (runtime.inspect.worker(Role::Bh(cpu), &name), runtime.upcalls.bh_main);
-        let thread = BhThread { meter: Meter::new(mirror.record()), mirror };
+        let policy = runtime.base_policy;
+        let thread = BhThread { policy, meter: Meter::new(mirror.record()), mirror };
         runtime.threads.spawn(&name, runtime.params.stack_size, move || main(self, cpu, thread))
     }
 

@@ -2,6 +2,7 @@
 
 use cmwq_core::{BhNext, BhRound, BhVisit, Claim, Kick};
 
+use crate::engine::attrs::Priority;
 use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
 use crate::engine::current::{self, ThreadRun};
 use crate::engine::invoke;
@@ -13,12 +14,13 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense;
+use crate::os::sense::policy::Policy;
 use crate::os::sync::Ordering;
 use crate::os::topo::CpuSet;
 
 /// What the thread of a CPU's context does.
 pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
-    prepare(cpu);
+    prepare(cpu, thread.policy);
     invoke::watch_thread();
     let _hooks = thread_hooks::begin(|| thread_name(cpu));
     thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
@@ -40,7 +42,7 @@ pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
 
 /// Puts the calling thread on its CPU, and as far as permitted ahead of other threads, as softirqs
 /// are.
-fn prepare(cpu: u32) {
+fn prepare(cpu: u32, base: Policy) {
     // If the CPU has just left, nothing was refused: the context is brought back when the CPU
     // returns.
     if let Err(error) = sense::sched::pin_current(&CpuSet::single(cpu))
@@ -53,7 +55,7 @@ fn prepare(cpu: u32) {
             )
         });
     }
-    if let Err(error) = sense::sched::set_nice_current(HIGHPRI_NICE) {
+    if let Err(error) = Priority::favour(base, HIGHPRI_NICE) {
         notice::once(Notice::Nice, || {
             format!(
                 "nice {HIGHPRI_NICE} refused ({error}); BH items run at normal priority (grant \
@@ -99,7 +101,7 @@ impl BhContext {
 fn visit(
     pool: &'static Pool,
     context: &BhContext,
-    BhThread { meter, mirror }: &BhThread,
+    BhThread { meter, mirror, .. }: &BhThread,
     round: &mut BhRound,
 ) {
     let mut guard = pool.lock();

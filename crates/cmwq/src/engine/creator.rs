@@ -18,8 +18,9 @@ use std::{io, mem, ptr};
 use cmwq_core::{Creator, Retry};
 
 use crate::engine::pool::Pool;
+use crate::engine::rescuing;
 use crate::engine::runtime::Runtime;
-use crate::engine::service::{Service, Wanted, add_wanted};
+use crate::engine::service::{Service, ToStart, Wanted, add_wanted};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
@@ -35,6 +36,7 @@ pub(crate) struct Creations {
     pub(crate) retries: bool,
     /// Workers for others, and as whom.
     pub(crate) workers: Vec<Wanted>,
+    pub(crate) rescuers: Vec<ToStart>,
     /// Sentinels of the CPUs of these pools, which are missing.
     pub(crate) sentinels: Vec<&'static Pool>,
     pub(crate) watchdog: bool,
@@ -47,15 +49,16 @@ pub(crate) struct Creations {
 
 impl Creations {
     fn is_empty(&self) -> bool {
-        let Self { retries, workers, sentinels, watchdog, rescan, end } = self;
+        let Self { retries, workers, rescuers, sentinels, watchdog, rescan, end } = self;
         let flags = *retries || *watchdog || rescan.is_some() || *end;
-        !flags && workers.is_empty() && sentinels.is_empty()
+        !flags && workers.is_empty() && rescuers.is_empty() && sentinels.is_empty()
     }
 
     fn add(&mut self, more: Self) {
-        let Self { retries, workers, sentinels, watchdog, rescan, end } = more;
+        let Self { retries, workers, rescuers, sentinels, watchdog, rescan, end } = more;
         self.retries |= retries;
         workers.into_iter().for_each(|new| add_wanted(&mut self.workers, new));
+        self.rescuers.extend(rescuers);
         for pool in sentinels {
             if !self.sentinels.iter().any(|known| ptr::eq(*known, pool)) {
                 self.sentinels.push(pool);
@@ -68,6 +71,9 @@ impl Creations {
 
     /// By the creator, or if there is none by the service thread.
     pub(crate) fn carry_out(self, runtime: &'static Runtime) {
+        for (rescuer, asked) in self.rescuers {
+            asked.answer(rescuing::spawn(runtime, &rescuer));
+        }
         if self.retries {
             retry(runtime);
         }

@@ -18,6 +18,7 @@ use std::io;
 
 use cmwq_core::{Kick, Nanos, PwqId, PwqRef, Rescue};
 
+use crate::engine::attrs::Priority;
 use crate::engine::current::{self, Context};
 use crate::engine::invoke;
 use crate::engine::plan::NEVER;
@@ -25,6 +26,7 @@ use crate::engine::pool::Pool;
 use crate::engine::reclaim;
 use crate::engine::running::As;
 use crate::engine::runtime::Runtime;
+use crate::engine::service;
 use crate::engine::thread::Thread;
 use crate::engine::thread_hooks;
 use crate::engine::worker::Worker;
@@ -50,7 +52,8 @@ enum Next {
 }
 
 /// Gives `wq` its rescuer, before the queue is handed out. Before the first one comes who creates
-/// threads in the place of the service thread, so that this can always call it.
+/// threads in the place of the service thread, so that this can always call it. The creator starts
+/// the rescuer if that would inherit from the caller what it must not have.
 ///
 /// # Errors
 /// If the system has no thread to give.
@@ -71,8 +74,11 @@ pub(crate) fn start(wq: &Wq) -> io::Result<()> {
         maydays: Mutex::new(Maydays::default()),
         gone: Event::new(),
     });
-    let duty = Duty { runtime, rescuer: Arc::clone(&rescuer) };
-    runtime.threads.spawn(name, runtime.params.stack_size, move || duty.main())?;
+    let is_left = service::leaves(Priority::nice(RESCUER_NICE), runtime.base_policy);
+    match is_left.then(|| runtime.service.start_for(&rescuer)).flatten() {
+        Some(asked) => current::blocking(|| asked.wait())?,
+        None => spawn(runtime, &rescuer)?,
+    }
     let is_first = wq.rescuer.set(Arc::clone(&rescuer)).is_ok();
     debug_assert!(is_first, "a queue has one rescuer");
     if runtime.has_begun_to_shut() {
@@ -80,6 +86,16 @@ pub(crate) fn start(wq: &Wq) -> io::Result<()> {
         rescuer.stop();
     }
     Ok(())
+}
+
+/// Starts the thread of a rescuer.
+///
+/// # Errors
+/// If the system has no thread to give.
+pub(crate) fn spawn(runtime: &'static Runtime, rescuer: &Arc<Rescuer>) -> io::Result<()> {
+    let name = rescuer.thread.comm.base();
+    let duty = Duty { runtime, rescuer: Arc::clone(rescuer) };
+    runtime.threads.spawn(name, runtime.params.stack_size, move || duty.main())
 }
 
 impl Rescuer {
@@ -124,7 +140,7 @@ impl Duty {
         self.rescuer.thread.comm.set_tid(tid);
         self.rescuer.thread.record_stack();
         self.rescuer.thread.mirror.set_tid(tid);
-        if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
+        if let Err(error) = Priority::favour(self.runtime.base_policy, RESCUER_NICE) {
             notice::once(Notice::Nice, || {
                 format!(
                     "nice {RESCUER_NICE} refused ({error}); rescuers run at normal priority \

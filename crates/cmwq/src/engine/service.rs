@@ -13,12 +13,15 @@ use cmwq_core::detect::tick::TICK_FIRST_NS;
 use cmwq_core::{Creator, Nanos};
 
 use crate::detect::ticking::TickList;
+use crate::engine::attrs::Priority;
 use crate::engine::plan::{NEVER, Plan};
 use crate::engine::pool::Pool;
 use crate::engine::timers::Timers;
+use crate::engine::wq::rescuer::Rescuer;
 use crate::os::clock;
 use crate::os::generation;
 use crate::os::park::Event;
+use crate::os::sense::policy::Policy;
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// Delay between a worker's change of queue and the change of its thread's name.
@@ -67,8 +70,15 @@ pub(crate) fn leave_creation() {
     LEAVES_CREATION.with(|leaves| leaves.set(true));
 }
 
-pub(crate) fn leaves_creation() -> bool {
+fn leaves_creation() -> bool {
     LEAVES_CREATION.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Whether the calling thread leaves the creation of a thread with this priority to the service, or
+/// the creator: it must not be kept by it, or the thread would inherit what it cannot undo. `base`:
+/// the process's own policy.
+pub(crate) fn leaves(priority: Priority, base: Policy) -> bool {
+    !is_creator() && (leaves_creation() || !priority.can_be_inherited(base))
 }
 
 /// Whether others leave creations to the calling thread.
@@ -93,11 +103,16 @@ struct ToCreateFor {
     pools: Vec<Wanted>,
     /// Who is about to start a rescuer, and waits for the creator.
     askers: Vec<Arc<Asked>>,
+    /// Rescuers that the creator is to start.
+    rescuers: Vec<ToStart>,
     /// Nobody may rely on it any more.
     has_ended: bool,
 }
 
-/// A request for the creator, and the answer.
+/// A rescuer that is to be started, and who waits for it.
+pub(crate) type ToStart = (Arc<Rescuer>, Arc<Asked>);
+
+/// A request for the creator, or for a rescuer, and the answer.
 #[derive(Debug)]
 pub(crate) struct Asked {
     refused: Mutex<Option<io::Error>>,
@@ -105,12 +120,16 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { refused: Mutex::new(None), is_answered: Event::new() })
+    }
+
     pub(crate) fn answer(&self, answer: io::Result<()>) {
         *lock(&self.refused) = answer.err();
         self.is_answered.set();
     }
 
-    /// Waits until the creator is there.
+    /// Waits until the thread is there.
     ///
     /// # Errors
     /// If the system has no thread to give.
@@ -168,11 +187,30 @@ impl Service {
         if to_create_for.has_ended || self.has_creator() {
             return None;
         }
-        let asked = Arc::new(Asked { refused: Mutex::new(None), is_answered: Event::new() });
+        let asked = Asked::new();
         to_create_for.askers.push(Arc::clone(&asked));
         drop(to_create_for);
         self.plan.wake();
         Some(asked)
+    }
+
+    /// Asks the creator, which is there, to start a rescuer that must not be as the caller. `None`:
+    /// the thread has ended.
+    pub(crate) fn start_for(&self, rescuer: &Arc<Rescuer>) -> Option<Arc<Asked>> {
+        let mut to_create_for = lock(&self.to_create_for);
+        if to_create_for.has_ended {
+            return None;
+        }
+        let asked = Asked::new();
+        to_create_for.rescuers.push((Arc::clone(rescuer), Arc::clone(&asked)));
+        drop(to_create_for);
+        self.plan.wake();
+        Some(asked)
+    }
+
+    /// The rescuers that wait to be started. By the thread.
+    pub(crate) fn to_start(&self) -> Vec<ToStart> {
+        mem::take(&mut lock(&self.to_create_for).rescuers)
     }
 
     /// Who waits for the creator. By the thread.
@@ -251,8 +289,14 @@ impl Service {
         let mut to_create_for = lock(&self.to_create_for);
         to_create_for.has_ended = true;
         let askers = mem::take(&mut to_create_for.askers);
+        let rescuers = mem::take(&mut to_create_for.rescuers);
         drop(to_create_for);
         askers.iter().for_each(|asked| asked.answer(Ok(())));
+        // There is nothing to rescue any more: who waits stops it at once.
+        for (rescuer, asked) in rescuers {
+            rescuer.gone.set();
+            asked.answer(Ok(()));
+        }
     }
 
     /// Whether the thread has ended: it may have missed what was asked of it before.

@@ -268,6 +268,7 @@ impl Loop {
         Creations {
             retries: is_due(&self.service.retry_at),
             workers: self.service.to_create_for(),
+            rescuers: self.service.to_start(),
             watchdog: is_due(&self.service.watchdog_at),
             rescan: self.rescan(now),
             ..Creations::default()

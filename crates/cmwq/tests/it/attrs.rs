@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, JoinHandle, Sched, Work, Workqueue};
+use cmwq::{AffinityScope, Attrs, Builder, CpuSet, ErrorKind, JoinHandle, Sched, Work, Workqueue};
 
+use crate::bh::bh;
+use crate::rescue::reclaim;
 use crate::support::load::Random;
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
 use crate::support::wait::Opened;
@@ -20,6 +22,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("attrs::inherited_niceness", inherited_niceness),
     ("attrs::another_policy", another_policy),
     ("attrs::favoured", favoured),
+    ("attrs::needed_first", needed_first),
 ];
 
 fn ordered(name: &str) -> Workqueue {
@@ -422,6 +425,44 @@ fn inherited_niceness() {
     assert_eq!(mine, nicer);
     assert!(others.iter().all(|nice| *nice == own), "{others:?}");
     assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+/// The first to need a BH context or a rescuer may be anybody.
+#[test]
+fn no_bh_context_or_rescuer_is_as_who_needs_it_first() {
+    for first in ["nice", "batch", "idle", "real-time"] {
+        let stage = || Stage::new("attrs::needed_first").env(FIRST, first);
+        stage().play();
+        stage().user(NOBODY).play();
+    }
+}
+
+const FIRST: &str = "CMWQ_TEST_FIRST";
+
+fn needed_first() {
+    let may_be_favoured = thread::spawn(|| sys::set_nice(-20).is_ok()).join().unwrap();
+    let (class, _) = sys::policy();
+    let expected = Some((class, if may_be_favoured { -20 } else { sys::nice() }));
+    joined(unbound("begins").queue(|| ()));
+    let become_first = || match std::env::var(FIRST).unwrap().as_str() {
+        "nice" => sys::set_nice(19),
+        "batch" => sys::set_batch(0),
+        "idle" => sys::set_idle(),
+        _ => sys::set_real_time(),
+    };
+    let first = thread::spawn(move || {
+        if let Err(error) = become_first() {
+            return skip(error);
+        }
+        let class_and_nice = || procfs::class_and_nice(sys::gettid());
+        for cpu in sys::allowed_cpus() {
+            assert_eq!(joined(bh("first").queue_on(cpu, class_and_nice)), expected);
+        }
+        let _wq = reclaim("first", Builder::percpu);
+        let of_rescuer = || procfs::class_and_nice(procfs::tid_of("kworker/R-first")?);
+        eventually("the rescuer is as it should be", || of_rescuer() == expected);
+    });
+    first.join().unwrap();
 }
 
 /// Nobody needs the workers of attributes that no queue has.

@@ -81,10 +81,8 @@ impl Pool {
     fn try_to_create(&'static self, by: Creator) -> bool {
         let (is_rescuer, by_manager) = (reclaim::current_is_rescuer(), by.manager());
         let is_stranger = by_manager.is_none() && !is_rescuer;
-        let can_be_inherited = || self.spec().priority.can_be_inherited(self.runtime.base_policy);
         if is_stranger
-            && !service::is_creator()
-            && (service::leaves_creation() || !can_be_inherited())
+            && service::leaves(self.spec().priority, self.runtime.base_policy)
             && self.hand_over_creation(by)
         {
             return true;

@@ -45,6 +45,17 @@ fn a_rescuer_is_enough() {
     });
 }
 
+/// Who makes the queue must not create threads.
+#[test]
+fn a_rescuer_that_the_creator_starts_is_enough() {
+    check(Pods::One, |world| {
+        leave_creation();
+        let wq = reclaim(world, Builder::percpu);
+        world.runtime.set_fault_no_threads(true);
+        wq.queue_on(0, || assert!(current_is_rescuer())).join().unwrap();
+    });
+}
+
 /// One rescuer for two pools, neither of which has a worker.
 #[test]
 fn a_rescuer_serves_two_pools() {

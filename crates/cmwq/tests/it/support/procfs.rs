@@ -103,6 +103,15 @@ pub(crate) fn switches(name: &str) -> u64 {
     other_tasks().into_iter().find(|task| task.name == name).map_or(0, |task| task.switches)
 }
 
+/// The scheduling class and niceness of a thread of this process.
+pub(crate) fn class_and_nice(tid: i32) -> Option<(i32, i32)> {
+    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    // Behind the name, and so from the third field on.
+    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse().ok();
+    Some((number(41)?, number(19)?))
+}
+
 /// Whether a thread of this process sleeps.
 pub(crate) fn is_asleep(tid: i32) -> bool {
     read(tid).is_some_and(|task| task.is_asleep)

@@ -199,9 +199,23 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
 
 /// Makes a thread of this process one for batches, as `chrt --batch` does.
 pub(crate) fn set_batch(tid: i32) -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 0 };
+    set_class(tid, libc::SCHED_BATCH, 0)
+}
+
+/// Puts the calling thread into the idle class, as `chrt --idle` does.
+pub(crate) fn set_idle() -> io::Result<()> {
+    set_class(0, libc::SCHED_IDLE, 0)
+}
+
+/// Makes the calling thread a real-time one, with the lowest priority.
+pub(crate) fn set_real_time() -> io::Result<()> {
+    set_class(0, libc::SCHED_FIFO, 1)
+}
+
+fn set_class(tid: i32, class: i32, priority: i32) -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` is readable.
-    check(unsafe { libc::sched_setscheduler(tid, libc::SCHED_BATCH, &raw const param) })
+    check(unsafe { libc::sched_setscheduler(tid, class, &raw const param) })
 }
 
 /// The scheduling class and real-time priority of the calling thread.
