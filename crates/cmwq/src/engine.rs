@@ -59,6 +59,7 @@ pub(crate) mod reaper;
 pub(crate) mod rescuing;
 pub(crate) mod run_here;
 pub(crate) mod running;
+pub(crate) mod sections;
 pub(crate) mod service_thread;
 pub(crate) mod shutdown;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]

@@ -185,6 +185,18 @@ fn items_after_a_grace_period() {
     assert_eq!(said.matches("rcu_read_unlock without rcu_read_lock").count(), 1, "{said}");
 }
 
+#[test]
+fn a_function_that_returns_inside_of_a_section_is_named_once() {
+    let Some(said) = check("left_open", &[]) else { return };
+    let names = ["leaves", "events_bh", "a timer", "call_rcu"];
+    for name in names {
+        let says =
+            |line: &str| line.contains(name) && line.contains("returned inside of rcu_read_lock");
+        assert_eq!(said.lines().filter(|line| says(line)).count(), 1, "{name}: {said}");
+    }
+    assert_eq!(said.lines().count(), names.len(), "{said}");
+}
+
 /// Numbers of threads and pools, and what depends on the machine, as `N`.
 fn anonymous(said: &str) -> String {
     let words = |line: &str| {

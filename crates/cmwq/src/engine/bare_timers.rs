@@ -27,6 +27,7 @@ use crate::engine::invoke;
 use crate::engine::plan::NEVER;
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
+use crate::engine::sections;
 use crate::engine::timers::Timers;
 use crate::os::clock;
 use crate::os::generation;
@@ -296,6 +297,7 @@ impl BareTimers {
             // SAFETY: the caller of `arm` has promised that the timer's function may be called.
             invoke::must_return(who, || unsafe { func(timer.as_ptr()) });
             process.must_be("a timer's function");
+            sections::end_left_open(who);
             OWN.with(|own| own.set(0));
             state = lock(&self.state);
             state.running = None;

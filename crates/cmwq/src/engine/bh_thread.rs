@@ -144,6 +144,6 @@ fn run(pool: &'static Pool, claim: &Claim) {
     // SAFETY: the caller that queued the item has promised that its function may be called with it,
     // once.
     unsafe { invoke::call(pool, claim) };
-    invoke::must_be_in_process_of(pool.runtime);
+    invoke::look_behind(pool.runtime);
     current::leave_bh();
 }

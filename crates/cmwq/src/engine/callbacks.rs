@@ -17,6 +17,7 @@ use crate::engine::handle::Handle;
 use crate::engine::invoke;
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
+use crate::engine::sections;
 use crate::engine::wq::Queueing;
 use crate::os::rest::Rest;
 use crate::os::sense;
@@ -39,8 +40,12 @@ impl Callback {
         match self {
             Self::Call(func, argument) => {
                 let who = || format!("function {} of call_rcu", symbol::name_of(func as usize));
+                let is_inside = sections::depth() > 0;
                 // SAFETY: whoever gave it promises that it may be called so.
                 invoke::must_return(who, || unsafe { func(argument) });
+                if !is_inside {
+                    sections::end_left_open(who);
+                }
             }
             // SAFETY: whoever gave it promises that it is memory of `malloc`, and nobody's.
             Self::Free(memory) => unsafe { libc::free(memory.as_ptr().cast()) },

@@ -1,4 +1,5 @@
-//! Calling a work function, which has to return, and in the process in which it was called.
+//! Calling a work function, which has to return, in the process in which it was called, and outside
+//! of sections of `rcu_read_lock`.
 //!
 //! A function in C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel`
 //! of itself), or it lets an exception out. The worker cannot survive that: ending the thread
@@ -19,11 +20,13 @@ use std::ptr;
 
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
+use crate::engine::current;
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
+use crate::engine::sections;
 use crate::os::generation;
 use crate::os::notice;
-use crate::os::sync::plain::{AtomicPtr, Ordering};
+use crate::os::sync::plain::{AtomicBool, AtomicPtr, Ordering};
 use crate::record::symbol;
 use crate::record::trace;
 
@@ -58,21 +61,43 @@ impl Process {
     }
 }
 
-/// Behind the call of a work function by a thread of ours that serves this runtime.
-#[inline(always)]
-pub(crate) fn must_be_in_process_of(runtime: &'static Runtime) {
-    if generation::is_child() {
-        look_at_process(runtime);
+/// There is something to be looked at behind work functions.
+///
+/// Not the models' atomics: nobody forks there, and there are no sections.
+static LOOKS: AtomicBool = AtomicBool::new(false);
+
+/// From now on work functions are looked at when they have returned: this process is a child, or
+/// the calling thread has a section that a function may leave open.
+pub(crate) fn look_behind_functions() {
+    // ORDERING (here and below): no pairing: a thread finds what it has stored itself, or the
+    // parent of its process.
+    if !LOOKS.load(Ordering::Relaxed) {
+        LOOKS.store(true, Ordering::Relaxed);
     }
 }
 
-/// Nothing of the item is asked, which costs every call to keep it.
+/// Behind the call of a work function by a thread of ours that serves this runtime, which runs the
+/// item until then. PERF: one load for both.
+#[inline(always)]
+pub(crate) fn look_behind(runtime: &'static Runtime) {
+    if LOOKS.load(Ordering::Relaxed) {
+        look_closely(runtime);
+    }
+}
+
+/// Nothing of the claim is asked, which costs every call to keep it.
 #[cold]
 #[inline(never)]
-fn look_at_process(runtime: &'static Runtime) {
+fn look_closely(runtime: &'static Runtime) {
     if runtime.generation != generation::current() {
         returned_in_child("a work function");
     }
+    sections::end_left_open(|| {
+        current::running().map_or_else(
+            || "a work function".to_owned(),
+            |(queue, func)| format!("function {} of workqueue '{queue}'", symbol::name_of(func)),
+        )
+    });
 }
 
 /// Calls the function of an item that was claimed from this pool, between the trace events of a run

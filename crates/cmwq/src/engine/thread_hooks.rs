@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::engine::invoke::Process;
+use crate::engine::sections;
 use crate::os::panic::guarded;
 use crate::os::sync::OnceLock;
 
@@ -78,4 +79,5 @@ fn call(hook: &Hook, thread: &WorkerThread) {
     let here = Process::now();
     guarded(|| hook(thread));
     here.must_be("a hook of a thread");
+    sections::end_left_open(|| "a hook of a thread".to_owned());
 }

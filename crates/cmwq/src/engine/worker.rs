@@ -330,7 +330,7 @@ impl Worker {
         // SAFETY: the caller that queued the item has promised that its function may be called with
         // it, once.
         unsafe { invoke::call(self.pool, claim) };
-        invoke::must_be_in_process_of(self.pool.runtime);
+        invoke::look_behind(self.pool.runtime);
         thread.leave_function();
         context.end();
         if let Some(begin) = begin {

@@ -110,6 +110,21 @@ pub(crate) fn always(text: String) {
     }
 }
 
+/// Says `text` if it was not said before. Its kind is the place of the call; where there are too
+/// many of the kind, each time.
+#[cold]
+#[track_caller]
+pub(crate) fn once_each(text: String) {
+    let kind = Location::caller();
+    let Ok(mut texts) = TEXTS.lock() else { return };
+    if texts.iter().any(|said| said.text == text) {
+        return;
+    }
+    keep(&mut texts, kind, text.clone());
+    drop(texts);
+    say(&text);
+}
+
 fn keep(texts: &mut Vec<Said>, kind: &'static Location<'static>, text: String) {
     let mut nr_alike = 0;
     let mut last = None;

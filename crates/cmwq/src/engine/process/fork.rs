@@ -30,6 +30,7 @@ use super::global;
 use crate::engine::bare_timers;
 use crate::engine::current;
 use crate::engine::handle;
+use crate::engine::invoke;
 use crate::engine::observers;
 use crate::engine::own_event;
 use crate::engine::params::early;
@@ -183,6 +184,7 @@ fn give_back() {
 /// In a child: leaves behind what is its parent's.
 fn begin_anew() {
     generation::begin();
+    invoke::look_behind_functions();
     sense::thread::begin_anew();
     record::leave_mapping_behind();
     global::leave_behind();
