@@ -11,6 +11,8 @@
 
 #ifdef CMWQ_NO_ATOMIC_SHIM
 #if __has_include_next(<linux/atomic.h>)
+/* -Wpedantic warns of what follows. */
+#pragma GCC system_header
 #include_next <linux/atomic.h>
 #endif
 #else

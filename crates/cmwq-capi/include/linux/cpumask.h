@@ -7,6 +7,8 @@
 
 #ifdef CMWQ_NO_CPUMASK_SHIM
 #if __has_include_next(<linux/cpumask.h>)
+/* -Wpedantic warns of what follows. */
+#pragma GCC system_header
 #include_next <linux/cpumask.h>
 #endif
 #else

@@ -10,6 +10,8 @@
 
 #ifdef CMWQ_NO_DEVICE_SHIM
 #if __has_include_next(<linux/device.h>)
+/* -Wpedantic warns of what follows. */
+#pragma GCC system_header
 #include_next <linux/device.h>
 #endif
 #else

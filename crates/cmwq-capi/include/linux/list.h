@@ -10,6 +10,8 @@
 
 #ifdef CMWQ_NO_LIST_SHIM
 #if __has_include_next(<linux/list.h>)
+/* -Wpedantic warns of what follows. */
+#pragma GCC system_header
 #include_next <linux/list.h>
 #endif
 #else

@@ -11,6 +11,8 @@
 
 #ifdef CMWQ_NO_RCU_SHIM
 #if __has_include_next(<linux/rcupdate.h>)
+/* -Wpedantic warns of what follows. */
+#pragma GCC system_header
 #include_next <linux/rcupdate.h>
 #endif
 #else

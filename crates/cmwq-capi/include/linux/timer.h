@@ -14,6 +14,8 @@
 
 #ifdef CMWQ_NO_TIMER_SHIM
 #if __has_include_next(<linux/timer.h>)
+/* -Wpedantic warns of what follows. */
+#pragma GCC system_header
 #include_next <linux/timer.h>
 #endif
 #else

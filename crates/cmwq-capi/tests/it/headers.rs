@@ -334,9 +334,11 @@ fn own_headers_are_included() {
     let text = "#include <linux/workqueue.h>\nint f[OWN_list];\n\
                 static atomic_t number = ATOMIC_INIT(1);\nint g(void);\n\
                 int g(void) { return atomic_inc_return(&number) + (int)jiffies; }\n";
-    let flags = ["-DCMWQ_NO_LIST_SHIM", "-idirafter", &folder];
-    let (is_taken, said) = said_of("mixed_headers", text, &flags).expect("as before");
-    assert!(is_taken, "{said}");
+    for dialect in ["-std=gnu11", "-std=c11"] {
+        let flags = [dialect, "-Wpedantic", "-DCMWQ_NO_LIST_SHIM", "-idirafter", &folder];
+        let (is_taken, said) = said_of("mixed_headers", text, &flags).expect("as before");
+        assert!(is_taken, "{said}");
+    }
 }
 
 /// The kernel's small headers as a program has them, each with something else than ours has.
