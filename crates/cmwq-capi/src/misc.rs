@@ -107,7 +107,8 @@ c_functions! {
         unsafe {
             raw::queue(wq, Some(cpu), pointer(call.cast()));
             let _ = raw::flush(work(call.cast()));
-            // A library that is shut down has dropped the item, and said so.
+            // A library that is shut down has dropped the item, and said so; or a queue that is
+            // drained.
             (*call).answer.unwrap_or((-libc::ENODEV).into())
         }
     }

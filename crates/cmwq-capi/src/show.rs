@@ -62,11 +62,11 @@ c_functions! {
             // SAFETY: passed on to the caller.
             unsafe { CStr::from_ptr(log_lvl) }.to_string_lossy().into_owned()
         };
-        // The kernel's levels begin with a byte that is not for people.
-        let level = prefix.strip_prefix('\u{1}').map_or(prefix.as_str(), |rest| {
-            rest.trim_start_matches(|c: char| c.is_ascii_digit())
+        // The kernel's levels are two bytes that are not for people.
+        let prefix = prefix.strip_prefix('\u{1}').map_or(prefix.as_str(), |level| {
+            level.strip_prefix(|_| true).unwrap_or_default()
         });
-        raw::print(&format!("{level}{info}\n"));
+        raw::print(&format!("{prefix}{info}\n"));
     }
 
     /// The name of a worker's thread in full, `kworker/0:1+queue`, as far as `size` bytes hold it;

@@ -56,6 +56,7 @@ int main(void)
 	show_freezable_workqueues();
 	show_one_workqueue(wq);
 	print_worker_info("\0016", cmwq_task(load(&tid)));
+	print_worker_info("\001c", cmwq_task(load(&tid)));
 	/* This thread is no worker, and nobody has the other id. */
 	print_worker_info("\0016", cmwq_task(0));
 	print_worker_info("", cmwq_task(4194304));

@@ -239,6 +239,7 @@ workqueue line: flags=0x20002
     in-flight: N:wait_at_gate(waits)
     inactive: 2*count_run, count_again
 Workqueue: line wait_at_gate (waits)
+Workqueue: line wait_at_gate (waits)
 workqueue line: idle
 ";
     let said = anonymous(&said);
