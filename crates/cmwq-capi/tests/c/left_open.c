@@ -21,12 +21,6 @@ static void leave_by_work(struct work_struct *work)
 	leave_open();
 }
 
-static void leave_in_bh(struct work_struct *work)
-{
-	(void)work;
-	leave_open();
-}
-
 static void leave_by_timer(struct timer_list *which)
 {
 	(void)which;
@@ -48,7 +42,7 @@ static void wait_for_readers(struct work_struct *work)
 }
 
 static DECLARE_WORK(left, leave_by_work);
-static DECLARE_WORK(left_in_bh, leave_in_bh);
+static DECLARE_WORK(left_in_bh, leave_by_work);
 static DECLARE_WORK(waits, wait_for_readers);
 
 int main(void)

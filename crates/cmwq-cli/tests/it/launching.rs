@@ -98,14 +98,19 @@ fn programs_without_queues_and_programs_that_are_not_there() {
     }
 }
 
+/// A script in this folder, and where it is.
+fn script(folder: &tempfile::TempDir, text: &str) -> String {
+    let path = folder.path().join("script");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
 /// Nothing says who is to read it: a shell does, as for whatever a shell starts.
 #[test]
 fn a_script_without_a_first_line_is_a_program() {
     let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script");
-    fs::write(&script, "exit $1\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let script = script.to_str().unwrap();
+    let script = &*script(&folder, "exit $1\n");
     check_code(&cmwq(&["run", "--jobserver", "--", script, "7"]), 7);
     for args in [&["trace", "-o", "/dev/null"][..], &["top", "--once"]] {
         let output = cmwq(&[args, &["--", script, "7"]].concat());
@@ -117,11 +122,9 @@ fn a_script_without_a_first_line_is_a_program() {
 #[test]
 fn why_a_build_is_not_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script");
-    fs::write(&script, "#!/no/such/shell\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = &*script(&folder, "#!/no/such/shell\n");
     for (program, why) in [
-        (script.to_str().unwrap(), "the interpreter that it asks for is not"),
+        (script, "the interpreter that it asks for is not"),
         ("make -k", "words are separate arguments"),
         ("/nowhere/at-all", "there is no such program"),
     ] {

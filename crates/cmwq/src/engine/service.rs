@@ -183,34 +183,37 @@ impl Service {
     /// Asks for the creator. `None`: it is there, or the thread has ended, and with it all queues
     /// that could need a rescuer.
     pub(crate) fn ask_for_creator(&self) -> Option<Arc<Asked>> {
-        let mut to_create_for = lock(&self.to_create_for);
-        if to_create_for.has_ended || self.has_creator() {
-            return None;
-        }
-        let asked = Asked::new();
-        to_create_for.askers.push(Arc::clone(&asked));
-        drop(to_create_for);
-        self.plan.wake();
-        Some(asked)
+        self.tell(|to_create_for| {
+            if self.has_creator() {
+                return None;
+            }
+            let asked = Asked::new();
+            to_create_for.askers.push(Arc::clone(&asked));
+            Some(asked)
+        })
     }
 
     /// Asks the creator, which is there, to start a rescuer that must not be as the caller. `None`:
     /// the thread has ended.
     pub(crate) fn start_for(&self, rescuer: &Arc<Rescuer>) -> Option<Arc<Asked>> {
+        self.tell(|to_create_for| {
+            let asked = Asked::new();
+            to_create_for.rescuers.push((Arc::clone(rescuer), Arc::clone(&asked)));
+            Some(asked)
+        })
+    }
+
+    /// Tells the thread what `add` adds, which is `None` if it adds nothing. `None`: so it is, or
+    /// the thread has ended.
+    fn tell<T>(&self, add: impl FnOnce(&mut ToCreateFor) -> Option<T>) -> Option<T> {
         let mut to_create_for = lock(&self.to_create_for);
         if to_create_for.has_ended {
             return None;
         }
-        let asked = Asked::new();
-        to_create_for.rescuers.push((Arc::clone(rescuer), Arc::clone(&asked)));
+        let added = add(&mut to_create_for)?;
         drop(to_create_for);
         self.plan.wake();
-        Some(asked)
-    }
-
-    /// The rescuers that wait to be started. By the thread.
-    pub(crate) fn to_start(&self) -> Vec<ToStart> {
-        mem::take(&mut lock(&self.to_create_for).rescuers)
+        Some(added)
     }
 
     /// Who waits for the creator. By the thread.
@@ -269,19 +272,18 @@ impl Service {
     /// process's own policy, unless somebody has given another one to it; so has the creator.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool, by: Creator) -> bool {
-        let mut to_create_for = lock(&self.to_create_for);
-        if to_create_for.has_ended {
-            return false;
-        }
-        add_wanted(&mut to_create_for.pools, (pool, by));
-        drop(to_create_for);
-        self.plan.wake();
-        true
+        let told = self.tell(|to_create_for| {
+            add_wanted(&mut to_create_for.pools, (pool, by));
+            Some(())
+        });
+        told.is_some()
     }
 
-    /// The pools that wait for a worker, and who would create it. By the thread.
-    pub(crate) fn to_create_for(&self) -> Vec<Wanted> {
-        mem::take(&mut lock(&self.to_create_for).pools)
+    /// The pools that wait for a worker, and who would create it; and the rescuers that wait to be
+    /// started. By the thread.
+    pub(crate) fn to_create_for(&self) -> (Vec<Wanted>, Vec<ToStart>) {
+        let mut to_create_for = lock(&self.to_create_for);
+        (mem::take(&mut to_create_for.pools), mem::take(&mut to_create_for.rescuers))
     }
 
     /// From now on nobody relies on the thread; who did before is known to it then.

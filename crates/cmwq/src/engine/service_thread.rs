@@ -265,10 +265,11 @@ impl Loop {
             }
             is_due
         };
+        let (workers, rescuers) = self.service.to_create_for();
         Creations {
             retries: is_due(&self.service.retry_at),
-            workers: self.service.to_create_for(),
-            rescuers: self.service.to_start(),
+            workers,
+            rescuers,
             watchdog: is_due(&self.service.watchdog_at),
             rescan: self.rescan(now),
             ..Creations::default()

@@ -45,7 +45,7 @@ fn the_service_creates_as_whom_it_was_asked_for() {
     for by in [Creator::First, Creator::Spare, Creator::First] {
         assert!(runtime.service.create_for(pool, by));
     }
-    let asked = runtime.service.to_create_for().into_iter().map(|(_, by)| by);
+    let asked = runtime.service.to_create_for().0.into_iter().map(|(_, by)| by);
     assert_eq!(asked.collect::<Vec<_>>(), [Creator::First, Creator::Spare]);
 }
 
