@@ -215,9 +215,10 @@ impl Builder {
     }
 
     /// How many items may be in execution at once, blocked ones included: on each CPU for per-CPU
-    /// queues, in all for others. From 1 to 2048; more is clamped to 2048 and logged. 0, the
-    /// default, stands for 1024, whereas [`set_max_active`](Workqueue::set_max_active) makes it 1.
-    /// An ordered queue has 1; a BH queue has no limit.
+    /// queues, in all for others, but for what is said below of several NUMA nodes. From 1 to 2048;
+    /// more is clamped to 2048 and logged. 0, the default, stands for 1024, whereas
+    /// [`set_max_active`](Workqueue::set_max_active) makes it 1. An ordered queue has 1; a BH queue
+    /// has no limit.
     ///
     /// Each item that blocks holds a thread, so this also bounds the queue's threads: set it to
     /// what is waited for can take, such as the number of connections to a database.
@@ -398,8 +399,8 @@ impl Builder {
         }
         if self.total.is_some() && kind != Kind::Percpu && !self.power_efficient {
             return Err(Error::invalid(format!(
-                "workqueue '{name}': max_active is for all CPUs together already; \
-                 max_active_total is for per-CPU queues"
+                "workqueue '{name}': max_active_total is for per-CPU queues; here max_active is \
+                 for all CPUs of a NUMA node together"
             )));
         }
         if kind == Kind::Ordered && self.max_active > 1 {
