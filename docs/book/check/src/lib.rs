@@ -1,5 +1,5 @@
-//! The book's chapters, whose Rust snippets `cargo test` compiles and runs. What is not Rust is
-//! looked at by `tests/book.rs`.
+//! The book's chapters and README, whose Rust snippets `cargo test` compiles and runs. What is not
+//! Rust is looked at by `tests/book.rs`.
 
 macro_rules! chapters {
     ($($name:ident)*) => {
@@ -15,3 +15,8 @@ chapters! { production migrating }
 
 #[doc = include_str!("../../src/async.md")]
 pub mod asynchronous {}
+
+/// The library's page in the registry.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+pub mod readme {}
