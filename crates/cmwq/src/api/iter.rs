@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::{fmt, mem};
 
 use crate::api::closure::{AbortOnDrop, JoinError};
-use crate::api::workqueue::Workqueue;
+use crate::api::workqueue::{DroppedLater, Workqueue};
 use crate::engine::current;
 use crate::os::generation;
 use crate::os::sync::plain::{Receiver, Sender, channel};
@@ -23,6 +23,7 @@ pub trait IteratorOn: Iterator + Sized {
     /// The results of `func`, in the order of the items. Lazy, as [`Iterator::map`]: nothing is
     /// queued before the first result is asked for. Dropped, it cancels what has not begun, and
     /// does not wait for what has: that runs to its end, and its result is dropped on the worker.
+    /// It keeps the queue alive; if it is the last that does, the queue is destroyed later.
     ///
     /// # Panics
     /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; if the
@@ -42,8 +43,8 @@ pub trait IteratorOn: Iterator + Sized {
         F: Fn(Self::Item) -> T + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
-        MapOn { items: self.fuse(), wq, func, ahead, running: VecDeque::new() }
+        let (wq, func, ahead) = (DroppedLater::new(wq), Arc::new(func), ahead.max(1));
+        MapOn { running: VecDeque::new(), items: self.fuse(), wq, func, ahead }
     }
 
     /// As [`map_on`](Self::map_on), with the results as they come, whichever item they are of.
@@ -69,9 +70,9 @@ pub trait IteratorOn: Iterator + Sized {
         F: Fn(Self::Item) -> T + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
+        let (wq, func, ahead) = (DroppedLater::new(wq), Arc::new(func), ahead.max(1));
         let (running, free, answers) = (Vec::new(), Vec::new(), OwnEnd::new(channel()));
-        MapUnorderedOn { items: self.fuse(), wq, func, ahead, running, free, answers }
+        MapUnorderedOn { running, items: self.fuse(), wq, func, ahead, free, answers }
     }
 
     /// Calls `func`, which may borrow, for each item, and returns when all calls have ended. After
@@ -138,12 +139,13 @@ fn join<T>(outcome: Result<T, JoinError>) -> T {
 /// The results of [`IteratorOn::map_on`].
 #[must_use = "iterators do nothing unless they are asked for items"]
 pub struct MapOn<I: Iterator, F, T> {
+    /// Dropped first: what has not begun is not to begin meanwhile.
+    running: VecDeque<AbortOnDrop<T>>,
     /// Asked for more than there are, with items that still run.
     items: Fuse<I>,
-    wq: Workqueue,
+    wq: DroppedLater,
     func: Arc<F>,
     ahead: usize,
-    running: VecDeque<AbortOnDrop<T>>,
 }
 
 impl<I, F, T> Iterator for MapOn<I, F, T>
@@ -174,13 +176,13 @@ where
 /// The results of [`IteratorOn::map_unordered_on`].
 #[must_use = "iterators do nothing unless they are asked for items"]
 pub struct MapUnorderedOn<I: Iterator, F, T> {
+    /// Those that have not answered, by their numbers. Dropped first: see [`MapOn`].
+    running: Vec<Option<AbortOnDrop<()>>>,
     /// See [`MapOn`].
     items: Fuse<I>,
-    wq: Workqueue,
+    wq: DroppedLater,
     func: Arc<F>,
     ahead: usize,
-    /// Those that have not answered, by their numbers.
-    running: Vec<Option<AbortOnDrop<()>>>,
     /// Numbers of which there is none.
     free: Vec<usize>,
     answers: OwnEnd<Ends<T>>,
@@ -362,11 +364,10 @@ fn wait_for<A>(answers: &Receiver<A>) -> A {
 
 impl<I: Iterator, F, T> fmt::Debug for MapOn<I, F, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wq, ahead, running, .. } = self;
         f.debug_struct("MapOn")
-            .field("wq", wq)
-            .field("ahead", ahead)
-            .field("running", &running.len())
+            .field("wq", &*self.wq)
+            .field("ahead", &self.ahead)
+            .field("running", &self.running.len())
             .finish_non_exhaustive()
     }
 }
@@ -374,7 +375,7 @@ impl<I: Iterator, F, T> fmt::Debug for MapOn<I, F, T> {
 impl<I: Iterator, F, T> fmt::Debug for MapUnorderedOn<I, F, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MapUnorderedOn")
-            .field("wq", &self.wq)
+            .field("wq", &*self.wq)
             .field("ahead", &self.ahead)
             .field("running", &self.nr_running())
             .finish_non_exhaustive()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cmwq_core::{MissedTicks as Rule, Ticks};
 
 use crate::api::work::{DelayedWork, WeakDelayedWork};
-use crate::api::workqueue::Workqueue;
+use crate::api::workqueue::{DroppedLater, Workqueue};
 use crate::os::clock;
 use crate::os::sync::{Arc, AtomicBool, Ordering, PlainMutex, lock_plain};
 
@@ -131,7 +131,7 @@ impl PeriodicBuilder {
         let ticks = Ticks::new(clock::now().saturating_add(first), interval, self.missed.rule());
         let has_stopped = Arc::new(AtomicBool::new(false));
         let body = Body {
-            wq: Some(wq.clone()),
+            wq: DroppedLater::new(wq),
             has_stopped: Arc::clone(&has_stopped),
             turn: PlainMutex::new(Some(Turn { ticks, missed: 0, func: Box::new(func) })),
         };
@@ -221,8 +221,8 @@ impl fmt::Debug for Periodic {
 
 /// What the item of a periodic function has.
 struct Body {
-    /// There until it is dropped.
-    wq: Option<Workqueue>,
+    /// Whoever drops a [`Periodic`] waits for nothing.
+    wq: DroppedLater,
     has_stopped: Arc<AtomicBool>,
     /// Taken by the run: one at a time, and it holds no lock meanwhile.
     turn: PlainMutex<Option<Turn>>,
@@ -232,13 +232,6 @@ struct Turn {
     ticks: Ticks,
     missed: u64,
     func: Box<dyn FnMut(&mut Tick) + Send>,
-}
-
-impl Drop for Body {
-    /// The handle may be the queue's last, and whoever drops a [`Periodic`] waits for nothing.
-    fn drop(&mut self) {
-        self.wq.take().into_iter().for_each(|wq| wq.into_handle().drop_later());
-    }
 }
 
 impl Body {
@@ -253,12 +246,11 @@ impl Body {
         if tick.is_last {
             // ORDERING: no pairing: see `stops_now`.
             self.has_stopped.store(true, Ordering::Relaxed);
-        } else if let Some(wq) = &self.wq
-            && wq.handle().closed().lets_repeat(delay.is_zero())
+        } else if self.wq.handle().closed().lets_repeat(delay.is_zero())
             && let Some(work) = me.upgrade()
         {
             // Refused if somebody has stopped it meanwhile: it is disabled then.
-            wq.queue_delayed_work(&work, delay);
+            self.wq.queue_delayed_work(&work, delay);
         }
         if let Err(payload) = outcome {
             resume_unwind(payload);

@@ -1,6 +1,7 @@
 //! The queue as users see it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use crate::api::builder::{Builder, tell_max_active};
@@ -587,6 +588,33 @@ impl Workqueue {
     #[inline]
     pub(crate) fn of_handle(handle: Handle) -> Self {
         Self { handle }
+    }
+}
+
+/// A handle that waits for nothing when it is dropped, also if it is the queue's last: then the
+/// queue is destroyed later.
+pub(crate) struct DroppedLater(
+    /// There until it is dropped.
+    Option<Workqueue>,
+);
+
+impl DroppedLater {
+    pub(crate) fn new(wq: &Workqueue) -> Self {
+        Self(Some(wq.clone()))
+    }
+}
+
+impl Deref for DroppedLater {
+    type Target = Workqueue;
+
+    fn deref(&self) -> &Workqueue {
+        self.0.as_ref().expect("a handle is there until it is dropped")
+    }
+}
+
+impl Drop for DroppedLater {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|wq| wq.into_handle().drop_later());
     }
 }
 

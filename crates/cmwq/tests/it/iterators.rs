@@ -133,6 +133,43 @@ fn a_dropped_iterator_takes_back_what_has_not_begun() {
     assert!(runs.load(Ordering::SeqCst) >= 1);
 }
 
+/// What is left of the item says whether it was cancelled.
+type Item = (u32, Arc<()>);
+type Mapped = Box<dyn Iterator<Item = u32> + Send>;
+
+#[test]
+fn a_dropped_iterator_with_the_last_handle_does_so_too_and_waits_for_nothing() {
+    fn func(begun: &Gate, gate: &Gate) -> impl Fn(Item) -> u32 + Send + Sync + 'static {
+        let (begun, gate) = (begun.clone(), gate.clone());
+        move |(n, _)| {
+            if n > 0 {
+                begun.open();
+                gate.pass();
+            }
+            n
+        }
+    }
+    type Make = fn(&Workqueue, std::vec::IntoIter<Item>, &Gate, &Gate) -> Mapped;
+    let kinds: [Make; 2] = [
+        |wq, items, begun, gate| Box::new(items.map_on(wq, 4, func(begun, gate))),
+        |wq, items, begun, gate| Box::new(items.map_unordered_on(wq, 4, func(begun, gate))),
+    ];
+    for make in kinds {
+        let wq = Workqueue::builder("left to it").ordered().build().unwrap();
+        let (begun, gate, kept) = (Gate::new(), Gate::new(), Arc::new(()));
+        let _opened = Opened(&gate);
+        let items: Vec<Item> = (0..10).map(|n| (n, Arc::clone(&kept))).collect();
+        let mut mapped = make(&wq, items.into_iter(), &begun, &gate);
+        drop(wq);
+        assert_eq!(mapped.next(), Some(0));
+        begun.pass();
+        within("it is dropped", move || drop(mapped));
+        assert_eq!(Arc::strong_count(&kept), 2, "this one's, and that of the item that runs");
+        gate.open();
+        eventually("that has ended", || Arc::strong_count(&kept) == 1);
+    }
+}
+
 #[test]
 fn panics_come_out_where_the_result_would() {
     let func = |n: u32| if n == 3 { resume_unwind(Box::new("the third")) } else { n };
