@@ -12,7 +12,7 @@ use crate::nproc::{more_threads, no_more_threads, user};
 use crate::support::cpus::for_each_cpu;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, joined, percpu, procfs, sys, undisturbed, within};
+use crate::support::{Gate, eventually, joined, occupy, percpu, procfs, sys, undisturbed, within};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("bh::quiet", quiet),
@@ -262,6 +262,20 @@ fn waiting_inside_is_said_once_and_done() {
 fn waits() {
     let (wq, other) = (bh("impatient"), percpu("other"));
     let said = || cmwq::notices().iter().filter(|text| text.contains("'impatient'")).count();
+    // A look is no wait, nor is to find what has ended.
+    let ended = other.queue(|| ());
+    eventually("it has ended", || ended.is_finished());
+    joined(wq.queue(move || joined(ended)));
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let running = occupy(&other, &gate);
+    let looked = joined(wq.queue(move || running.join_timeout(Duration::ZERO)));
+    let running = looked.expect_err("it has not ended");
+    assert_eq!(said(), 0);
+    let waits = wq.queue(move || joined(running));
+    eventually("it is said", || said() == 1);
+    drop(opened);
+    joined(waits);
     for way in 0..3 {
         let other = other.clone();
         let value = joined(wq.queue(move || match way {

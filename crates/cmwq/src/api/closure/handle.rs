@@ -172,15 +172,18 @@ impl<T> JoinHandle<T> {
             if self.is_lost(closure) {
                 return Ok(self.give_up());
             }
-            current::blocking(|| {
-                while !state.is_done() {
-                    let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-                    if left.is_some_and(|left| left.is_zero()) {
-                        break;
+            // A look is no wait.
+            if !timeout.is_zero() && !state.is_done() {
+                current::blocking(|| {
+                    while !state.is_done() {
+                        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+                        if left.is_some_and(|left| left.is_zero()) {
+                            break;
+                        }
+                        state.wait(left);
                     }
-                    state.wait(left);
-                }
-            });
+                });
+            }
         }
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
