@@ -87,8 +87,6 @@ pub fn schedule_on_each_cpu<F: Fn() + Send + Sync>(func: F) {
 /// assert_eq!(cmwq::work_on_cpu(0, || 6 * 7), 42);
 /// ```
 pub fn work_on_cpu<T: Send>(cpu: u32, func: impl FnOnce() -> T + Send) -> T {
-    system::percpu().scope(|scope| match scope.queue_on(cpu, func).join() {
-        Ok(value) => value,
-        Err(payload) => std::panic::resume_unwind(payload),
-    })
+    system::percpu()
+        .scope(|scope| scope.queue_on(cpu, func).outcome().unwrap_or_else(|error| error.raise()))
 }

@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 use std::iter::{Fuse, FusedIterator};
-use std::panic::resume_unwind;
 use std::{fmt, mem};
 
-use crate::api::closure::{AbortOnDrop, JoinError};
+use crate::api::closure::AbortOnDrop;
 use crate::api::workqueue::{DroppedLater, Workqueue};
 use crate::engine::current;
 use crate::os::generation;
@@ -128,14 +127,6 @@ pub trait IteratorOn: Iterator + Sized {
 
 impl<I: Iterator> IteratorOn for I {}
 
-fn join<T>(outcome: Result<T, JoinError>) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(error) if error.is_refused() => panic!("{error}"),
-        Err(error) => resume_unwind(error.into_panic()),
-    }
-}
-
 /// The results of [`IteratorOn::map_on`].
 #[must_use = "iterators do nothing unless they are asked for items"]
 pub struct MapOn<I: Iterator, F, T> {
@@ -165,7 +156,7 @@ where
             let handle = self.wq.queue_closure::<F, _, T>(None, move || func(item));
             self.running.push_back(handle.abort_on_drop());
         }
-        self.running.pop_front().map(|first| join(first.join()))
+        self.running.pop_front().map(|first| first.join().unwrap_or_else(|error| error.raise()))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -255,7 +246,7 @@ where
         let handle = self.running[answer.number].take().expect("it has not answered before");
         self.free.push(answer.number);
         if answer.outcome.is_none() {
-            join(handle.join());
+            handle.join().unwrap_or_else(|error| error.raise());
         }
         answer.outcome
     }

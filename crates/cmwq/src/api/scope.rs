@@ -202,6 +202,11 @@ pub struct ScopedJoinHandle<'scope, T> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
+    /// As [`join`](Self::join).
+    pub(crate) fn outcome(mut self) -> Result<T, JoinError> {
+        self.handle.wait_and_take()
+    }
+
     /// Waits until the closure has returned, and returns its value. Blocks without a time limit; in
     /// a work function that counts as blocking at once. See
     /// [`JoinHandle::join`](crate::JoinHandle::join) about deadlocks.
@@ -212,8 +217,8 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// down, or if the parent of this forked process had queued it.
     /// # Panics
     /// Never: an outcome is there once the closure is done, and only this takes it.
-    pub fn join(mut self) -> Result<T, Box<dyn Any + Send>> {
-        self.handle.wait_and_take().map_err(JoinError::into_payload)
+    pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
+        self.outcome().map_err(JoinError::into_payload)
     }
 
     /// Whether the closure has returned, has panicked, or was refused.

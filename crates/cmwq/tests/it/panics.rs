@@ -1,6 +1,6 @@
 //! Panics: delivered to who joins, or to the handler, and survived by everything else.
 
-use std::panic::resume_unwind;
+use std::panic::{catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
@@ -9,7 +9,7 @@ use cmwq::{Work, Workqueue};
 use crate::support::scene::{Scene, Stage};
 use crate::support::{Gate, eventually, every_kind, joined, managed};
 
-pub(crate) const SCENES: &[Scene] = &[("panics::payloads", payloads)];
+pub(crate) const SCENES: &[Scene] = &[("panics::payloads", payloads), ("panics::refused", refused)];
 
 /// Payloads that the handler was called with, as text.
 static HANDLED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -244,4 +244,25 @@ fn many_panics_lose_no_worker() {
         }
     }
     assert_alive(&wq);
+}
+
+#[test]
+fn a_call_on_a_cpu_that_is_refused_is_told_to_the_hook() {
+    Stage::new("panics::refused").play();
+}
+
+fn refused() {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        TOLD.lock().unwrap().push(text.cloned().unwrap_or_default());
+    }));
+    let wq = cmwq::system::percpu();
+    wq.clone().close().wait();
+    let payload = catch_unwind(|| cmwq::work_on_cpu(0, || ())).unwrap_err();
+    std::panic::set_hook(before);
+    let text = wq.queue(|| ()).join().unwrap_err().to_string();
+    assert_eq!(*TOLD.lock().unwrap(), std::slice::from_ref(&text));
+    assert_eq!(payload.downcast_ref(), Some(&text));
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::resume_unwind;
 
 use crate::api::refused::Refused;
 use crate::os::panic;
@@ -41,6 +42,16 @@ impl JoinError {
         match *self.0 {
             Why::Refused(why) => Box::new(why.text()),
             Why::Panicked { .. } => self.into_panic(),
+        }
+    }
+
+    /// Panics with it: as the closure did, or with why it was refused, of which the hook has not
+    /// heard yet.
+    #[cold]
+    pub(crate) fn raise(self) -> ! {
+        match self.why() {
+            Some(why) => panic!("{why}"),
+            None => resume_unwind(self.into_panic()),
         }
     }
 
