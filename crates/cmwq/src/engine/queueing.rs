@@ -370,8 +370,10 @@ impl Wq {
     /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.
     #[cold]
     pub(crate) fn refuse(&self, item: &WorkItem) -> Queueing {
-        note_refusal(self.closed());
+        let why = self.closed();
         self.say_refused(item.func());
+        // Behind the program's sink for notices, which may be refused something, too.
+        note_refusal(why);
         item.release(item.word());
         Queueing::Refused
     }

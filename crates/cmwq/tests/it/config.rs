@@ -1,20 +1,21 @@
 //! Settings of the process, and what is called on its threads, for its notices and for its panics.
 
 use std::panic::resume_unwind;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Config, Detect, ErrorKind, Work, Workqueue};
+use cmwq::{AffinityScope, Config, Detect, ErrorKind, Refused, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, eventually, joined, managed, sys};
+use crate::support::{Gate, eventually, joined, managed, occupy, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("config::settings", settings),
     ("config::hooks", hooks),
     ("config::notices", notices),
+    ("config::refused", refused),
     ("config::panics", panics),
 ];
 
@@ -127,6 +128,35 @@ fn notices() {
     let told = TOLD.lock().unwrap().clone();
     assert_eq!(told.iter().filter(|text| text.contains("out of range")).count(), 1, "{told:?}");
     assert!(cmwq::notices().iter().any(|text| text.contains("out of range")));
+}
+
+#[test]
+fn a_sink_that_is_refused_something_leaves_others_their_reasons() {
+    Stage::new("config::refused").play();
+}
+
+fn refused() {
+    static CLOSED: OnceLock<Workqueue> = OnceLock::new();
+    static TOLD: Mutex<Vec<Option<Refused>>> = Mutex::new(Vec::new());
+    let sink = |_: &str| {
+        let Some(closed) = CLOSED.get() else { return };
+        let why = closed.queue(|| ()).join().unwrap_err().why();
+        TOLD.lock().unwrap().push(why);
+    };
+    Config::builder().on_notice(sink).install().unwrap();
+    let (closed, wq) = (managed("closed"), managed("drained"));
+    closed.clone().close().wait();
+    CLOSED.set(closed).unwrap();
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let running = occupy(&wq, &gate);
+    let draining = wq.drain_async();
+    assert_eq!(wq.queue(|| ()).join().unwrap_err().why(), Some(Refused::Draining));
+    drop(opened);
+    joined(running);
+    draining.wait();
+    let told = TOLD.lock().unwrap();
+    assert!(!told.is_empty() && told.iter().all(|why| *why == Some(Refused::Closed)), "{told:?}");
 }
 
 #[test]
