@@ -186,9 +186,10 @@ impl Workqueue {
     ///
     /// It closes all clones of the handle, and none of them waits when it is dropped afterwards;
     /// the last one takes the queue down. What another thread is queueing just then is taken or
-    /// refused. It may be called from the queue's own items. A queue of the
-    /// [system's](crate::system) is closed for the whole process. In a child that is forked
-    /// afterwards the handle leads to a queue of its own, as any, which is open.
+    /// refused. It may be called from the queue's own items, which must not block on the future,
+    /// as by an executor's `block_on`: they would wait for themselves, and nobody could report it.
+    /// A queue of the [system's](crate::system) is closed for the whole process. In a child that is
+    /// forked afterwards the handle leads to a queue of its own, as any, which is open.
     ///
     /// KERNEL: `destroy_workqueue` — differs: it does not wait.
     ///

@@ -26,7 +26,9 @@ pub trait IteratorOn: Iterator + Sized {
     ///
     /// # Panics
     /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; if the
-    /// queue refused one, being drained or closed; and where [`queue`](Workqueue::queue) does.
+    /// queue refused one, being drained or closed; and where [`queue`](Workqueue::queue) does. In a
+    /// child that was forked while items were under way, once for each of them: the parent has
+    /// their results.
     ///
     /// ```
     /// use cmwq::IteratorOn;
@@ -49,7 +51,7 @@ pub trait IteratorOn: Iterator + Sized {
     /// As [`map_on`](Self::map_on), with the results as they come, whichever item they are of.
     ///
     /// # Panics
-    /// As there; and once in a child that was forked while items were under way.
+    /// As there, but in such a child only once.
     ///
     /// ```
     /// use cmwq::IteratorOn;
