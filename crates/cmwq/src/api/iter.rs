@@ -82,7 +82,8 @@ pub trait IteratorOn: Iterator + Sized {
     ///
     /// # Panics
     /// If `func` panicked, or the queue refused an item, being drained or closed; when everything
-    /// that had begun has ended. Also where [`queue`](Workqueue::queue) does.
+    /// that had begun has ended; so in a child that the iterator has forked while items were under
+    /// way, which are the parent's. Also where [`queue`](Workqueue::queue) does.
     ///
     /// ```
     /// use cmwq::IteratorOn;
@@ -100,11 +101,11 @@ pub trait IteratorOn: Iterator + Sized {
     {
         let (func, has_failed) = (&func, &AtomicBool::new(false));
         wq.scope(|scope| {
-            let (send, answers) = channel();
-            let (mut items, mut room) = (self, ahead.max(1));
+            let (mut items, ahead) = (self, ahead.max(1));
+            let (mut answers, mut room) = (OwnEnd::new(channel()), ahead);
             loop {
                 if room == 0 {
-                    wait_for(&answers);
+                    wait_for(&answers.own().1);
                     room += 1;
                 }
                 // ORDERING (all accesses): no pairing: what ran one after the other is ordered by
@@ -113,8 +114,13 @@ pub trait IteratorOn: Iterator + Sized {
                     break;
                 }
                 let Some(item) = items.next() else { break };
+                if answers.is_inherited() {
+                    // The scope says in the end that the parent has the others.
+                    (answers, room) = (OwnEnd::new(channel()), ahead);
+                }
                 room -= 1;
-                let call = Call { send: send.clone(), has_failed, is_well: false };
+                let send = answers.own().0.clone();
+                let call = Call { send, has_failed, is_well: false };
                 scope.queue_for::<F, _, _>(None, move || {
                     let mut call = call;
                     if !has_failed.load(Ordering::Relaxed) {
@@ -193,7 +199,7 @@ where
             self.running.push(None);
             self.running.len() - 1
         });
-        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.own_ends().0));
+        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.answers.own().0));
         let handle = self.wq.queue_closure::<F, _, ()>(None, move || ticket.answer(func(item)));
         self.running[number] = Some(handle.abort_on_drop());
     }
@@ -202,10 +208,6 @@ where
 impl<I: Iterator, F, T> MapUnorderedOn<I, F, T> {
     fn nr_running(&self) -> usize {
         self.running.len() - self.free.len()
-    }
-
-    fn own_ends(&self) -> &Ends<T> {
-        self.answers.get().expect("a child begins anew")
     }
 
     /// In a forked child: what was queued before answers to the parent.
@@ -244,7 +246,7 @@ where
         if self.nr_running() == 0 {
             return None;
         }
-        let answer = wait_for(&self.own_ends().1);
+        let answer = wait_for(&self.answers.own().1);
         let handle = self.running[answer.number].take().expect("it has not answered before");
         self.free.push(answer.number);
         if answer.outcome.is_none() {
@@ -309,6 +311,10 @@ impl<E> OwnEnd<E> {
     /// `None`: this process has inherited it.
     fn get(&self) -> Option<&E> {
         self.end.as_ref().filter(|_| !self.is_inherited())
+    }
+
+    fn own(&self) -> &E {
+        self.get().expect("a child begins anew")
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::without_threads", asking::without_threads),
     ("fork::given_back", asking::given_back),
     ("fork::results", asking::results),
+    ("fork::iterating", asking::iterating),
     ("fork::looking", asking::looking),
     ("fork::flushing", flushing),
 ];

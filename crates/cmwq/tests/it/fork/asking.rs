@@ -13,7 +13,7 @@ use cmwq::{
 
 use crate::support::scene::{Stage, skip};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, joined, managed, occupy, procfs, sys};
+use crate::support::{Gate, joined, managed, occupy, procfs, sys, unbound};
 
 #[test]
 fn a_child_that_can_have_no_thread_waits_for_nothing_of_its_parents() {
@@ -147,6 +147,44 @@ fn results_of_one_round() {
     assert_eq!(status, 0);
     drop(opened);
     assert_eq!(any.sum::<u64>(), (0..ahead + 3).sum());
+}
+
+#[test]
+fn a_child_that_an_iterator_has_forked_does_not_count_the_parents_items() {
+    Stage::new("fork::iterating").play();
+}
+
+pub(super) fn iterating() {
+    let wq = unbound("iterated");
+    let (gate, second) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let mut child = None;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let source = (0..3).inspect(|n| {
+            if *n == 1 {
+                child = sys::split();
+                match child {
+                    // As in `results_of_one_round`.
+                    None => std::panic::set_hook(Box::new(|_| ())),
+                    Some(_) => gate.open(),
+                }
+            }
+        });
+        source.for_each_on(&wq, 2, |n| match n {
+            0 => gate.spin(),
+            1 => second.pass(),
+            _ => second.open(),
+        });
+    }));
+    let Some(child) = child else {
+        let refused = ended.is_err_and(|panic| {
+            let text = panic.downcast_ref::<&str>();
+            text.is_some_and(|text| text.contains("was refused"))
+        });
+        sys::leave(refused && second.is_open());
+    };
+    ended.unwrap();
+    assert_eq!(sys::end_of(child), 0);
 }
 
 #[test]
