@@ -10,6 +10,7 @@
 
 use crate::api::builder::Builder;
 use crate::api::workqueue::Workqueue;
+use crate::engine::handle;
 use crate::os::error::Error;
 use crate::os::sync::OnceLock;
 
@@ -59,9 +60,12 @@ pub(crate) fn get_or_build(
     if let Some(queue) = queue.get() {
         return Ok(queue);
     }
-    // Of two that are made at the same time, one is dropped before anything was queued on it.
-    let made = build(Workqueue::builder(name)).build()?;
-    Ok(queue.get_or_init(|| made))
+    // Of two that are made at the same time, one is dropped before anything was queued on it, and
+    // behind the lock.
+    let mut made = Some(build(Workqueue::builder(name)).build()?);
+    // Not while another thread forks: the child would wait for ever for who is setting the cell.
+    let _forks = handle::lock_successors();
+    Ok(queue.get_or_init(|| made.take().expect("it is set once")))
 }
 
 system_queues! {
@@ -91,4 +95,36 @@ system_queues! {
     freezable_power_efficient = "events_freezable_pwr_efficient",
         "system_freezable_power_efficient_wq" =>
         |b| b.freezable().power_efficient();
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use std::thread;
+
+    use super::{OnceLock, get_or_build, handle};
+    use crate::engine::runtime::Runtime;
+
+    /// As a thread that forks has it.
+    #[test]
+    #[cfg_attr(miri, ignore = "it starts the service thread")]
+    fn no_queue_is_published_during_a_fork() {
+        static QUEUE: OnceLock<super::Workqueue> = OnceLock::new();
+        let is_made = || {
+            let runtime = Runtime::existing();
+            runtime.is_some_and(|runtime| !runtime.users_wqs_named("made beside").is_empty())
+        };
+        let forks = handle::lock_successors();
+        let maker = thread::spawn(|| _ = get_or_build(&QUEUE, "made beside", |b| b).unwrap());
+        while !is_made() {
+            thread::yield_now();
+            assert!(!maker.is_finished(), "it has not waited");
+        }
+        for _ in 0..1_000 {
+            thread::yield_now();
+            assert!(QUEUE.get().is_none(), "a child would have found it half-way");
+        }
+        drop(forks);
+        maker.join().unwrap();
+        assert!(QUEUE.get().is_some());
+    }
 }
