@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The largest cycle of modules in each layer of the library, and what it may be at most.
+"""The largest cycle of modules in each layer of the library, and what it may be at most; and that in the engine, which has
+levels, no module imports one of a higher level.
 
 A module is a file or folder directly in the layer. It needs another one if it imports it, or calls a
 function that only the other one defines: methods of a type may be written beside those who use
@@ -13,6 +14,8 @@ from pathlib import Path
 MOST = {"api": 2, "observe": 2, "engine": 5, "record": 0, "detect": 0, "os": 3}
 # Also names of closures and of the standard library's functions.
 NOT_OURS = {"ended", "exists", "from_raw", "into_inner", "load", "write_str"}
+# How the comments begin that engine.rs parts its modules by.
+LEVELS = ("Tools and values", "What there is", "What is done")
 SOURCES = Path("crates/cmwq/src")
 CALL = re.compile(r"(?:\.|::)(\w+)\(|(?:\w::)(\w+)\)")
 
@@ -74,6 +77,23 @@ def reached(edges, start):
     return seen
 
 
+def levels():
+    """Module of the engine to its level, which are told apart by comments there, lowest first."""
+    found, level = {}, None
+    for line in (SOURCES / "engine.rs").read_text().splitlines():
+        for number, words in enumerate(LEVELS):
+            if line.startswith(f"// {words}"):
+                level = number
+        if match := re.match(r"pub\(crate\) mod (\w+);", line):
+            found[match.group(1)] = level
+    return found
+
+
+def upwards(edges):
+    level = levels()
+    return [(a, b) for a, to in edges.items() for b, why in to.items() if why == "imported" and level[b] > level[a]]
+
+
 def main():
     failed = False
     for layer, most in MOST.items():
@@ -81,6 +101,9 @@ def main():
         reach = {name: reached(edges, name) for name in edges}
         cycles = {frozenset(b for b in reach[a] if a in reach[b]) for a in edges}
         largest = max(cycles, key=len)
+        for a, b in upwards(edges) if layer == "engine" else ():
+            failed = True
+            print(f"engine: {a} imports {b}, which is of a higher level (engine.rs)")
         if "--show" in sys.argv:
             print(f"{layer}: {len(largest)} of {len(edges)} modules in the largest cycle", *sorted(largest))
         if len(largest) > most:

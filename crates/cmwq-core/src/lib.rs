@@ -4,10 +4,12 @@
 //!
 //! 1. **It decides and never acts.** Events go in (`enqueue`, `next`, `finish`, `worker_blocked`,
 //!    …), small `#[must_use]` outcomes come out ([`Kick`], [`Next`], [`Effects`]). It reads no
-//!    clock, spawns no thread, takes no lock, wakes nobody, logs nothing.
+//!    clock, spawns no thread, wakes nobody, logs nothing.
 //! 2. **One struct per lock domain.** [`PoolState`] is what the kernel's pool lock protects,
-//!    [`FlushState`] what `wq->mutex` protects for flushing, [`NodeLimit`] the per-node limit. A
-//!    driver wraps each in a lock, calls one method, drops the lock, then acts.
+//!    [`FlushState`] what `wq->mutex` protects for flushing. A driver wraps each in a lock, calls
+//!    one method, drops the lock, then acts. The one exception is [`NodeLimit`], which pools of a
+//!    node share without each other's locks: it counts by atomics, and who has to wait for a slot
+//!    queues up under a lock that the driver supplies.
 //! 3. **No allocation on the item path.** Work items are intrusive ([`WorkItem`]); a pool's tables
 //!    grow only when a worker or a pool–workqueue pair is created.
 //! 4. **An item is never touched after its function has been entered.** The function may free it;

@@ -8,8 +8,6 @@
 //!
 //! Why: docs/decisions/concurrency-is-a-number.md
 
-use crate::consts::MAX_IDLE_WORKERS_RATIO;
-
 /// The concurrency of a pool that starts every active item at once.
 pub const UNMANAGED: u32 = u32::MAX;
 
@@ -50,6 +48,3 @@ pub const fn too_many_workers(nr_workers: u32, nr_idle: u32, managing: bool, rat
     let nr_busy = nr_workers.saturating_sub(nr_idle);
     nr_idle > 2 && (nr_idle - 2) * ratio >= nr_busy
 }
-
-/// The kernel's ratio, as the default.
-pub const DEFAULT_RATIO: u32 = MAX_IDLE_WORKERS_RATIO;

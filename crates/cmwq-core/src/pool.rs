@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 
 use crate::consts::{
     BUSY_WORKER_HASH_SIZE, CALM_CLAIMS, CREATE_COOLDOWN_NS, IDLE_WORKER_TIMEOUT_NS,
+    MAX_IDLE_WORKERS_RATIO,
 };
 use crate::counts::PwqCounts;
 use crate::ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
@@ -222,7 +223,7 @@ impl PoolConfig {
             id,
             concurrency,
             idle_timeout: IDLE_WORKER_TIMEOUT_NS,
-            idle_ratio: policy::DEFAULT_RATIO,
+            idle_ratio: MAX_IDLE_WORKERS_RATIO,
             create_cooldown: CREATE_COOLDOWN_NS,
             kind: place::PoolKind::Percpu,
             unbinds: false,
@@ -429,7 +430,7 @@ impl PoolState {
 
     /// Whether a worker is being created.
     #[must_use]
-    pub fn is_managed_now(&self) -> bool {
+    pub fn has_manager(&self) -> bool {
         self.manager.is_some()
     }
 
@@ -726,7 +727,8 @@ fn no_pwq() -> ! {
 #[inline]
 fn bucket(addr: usize) -> usize {
     // Fibonacci hashing: items are 32 bytes or more apart, the multiplication spreads what is left.
-    ((addr as u64 >> 5).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+    let hash = (addr as u64 >> 5).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (u64::BITS - BUSY_WORKER_HASH_SIZE.ilog2())) as usize
 }
 
 // What the protocols in `barrier` and `cancel` read of the tables.

@@ -4,8 +4,8 @@
 //! its next thread, and when no more events are due at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `pushing`, `caller_computes`, `working` (the worker's loop),
 //! `creating`, `detecting`, `learning`, `lending`, `short_items`, `rescuing`, `bh`, `waiting`,
-//! `delaying`, `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes`
-//! (that items stand for).
+//! `delaying`, `hotplug`, `calling`, `issuing` (who keeps blocks in flight), `lives` (queues that
+//! come and go), `closing`, `teardown`, `processes` (that items stand for), `watchdog`.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,6 @@ pub(crate) mod plan;
 pub(crate) mod reclaim;
 pub(crate) mod table;
 pub(crate) mod thread;
-pub(crate) mod thread_hooks;
 pub(crate) mod timers;
 pub(crate) mod watchdog;
 
@@ -62,6 +61,7 @@ pub(crate) mod running;
 pub(crate) mod sections;
 pub(crate) mod service_thread;
 pub(crate) mod shutdown;
+pub(crate) mod thread_hooks;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod totals;
 pub(crate) mod worker;

@@ -12,12 +12,12 @@ fn the_last_idle_worker_becomes_manager_and_never_executor() {
     let items = [(); 3].map(|()| f.queue_new(pwq));
     let _ = f.runs(w[1], items[0]);
     f.manages(w[0]);
-    assert!(f.is_managed_now());
+    assert!(f.has_manager());
     assert_eq!(f.nr_running(), 1, "a manager does not run");
     let c = f.worker_new();
     assert_eq!(f.nr_workers(), 3);
     assert_eq!(f.born(c, Some(w[0])), Kick::None, "the manager takes the item itself");
-    assert!(!f.is_managed_now());
+    assert!(!f.has_manager());
     assert_eq!(f.runs(w[0], items[1]), Kick::Wake(c), "and wakes the next, for the next");
     f.manages(c);
 }
@@ -30,12 +30,12 @@ fn while_one_manages_another_may_start() {
     let items = [(); 2].map(|()| f.queue_new(pwq));
     f.manages(w[0]);
     let b = f.worker();
-    assert!(f.is_managed_now(), "b was created by somebody else: w0 still manages");
+    assert!(f.has_manager(), "b was created by somebody else: w0 still manages");
     let _ = f.runs(b, items[0]);
     assert_eq!(f.nr_idle(), 0);
     let c = f.worker_new();
     let _ = f.born(c, Some(w[0]));
-    assert!(!f.is_managed_now());
+    assert!(!f.has_manager());
     let _ = f.runs(w[0], items[1]);
 }
 
@@ -52,7 +52,7 @@ fn after_a_failed_creation_the_pool_works_without_a_standby() {
     let at = 5_000 + CREATE_COOLDOWN_NS;
     assert_eq!(f.create_retry_at(), Some(at));
     assert_eq!((f.retry(at - 1), f.retry(at)), (Retry::At(at), Retry::Create));
-    assert!(!f.is_managed_now());
+    assert!(!f.has_manager());
     assert_eq!((f.nr_workers(), f.nr_idle()), (1, 0));
 
     assert_eq!(f.runs(w[0], items[0]), Kick::Watch);

@@ -1,8 +1,9 @@
 //! The predicates against the kernel's truth tables.
 
+use crate::consts::MAX_IDLE_WORKERS_RATIO;
 use crate::policy::{
-    DEFAULT_RATIO, UNMANAGED, keep_working, may_start_working, need_more_worker,
-    need_to_create_worker, too_many_workers,
+    UNMANAGED, keep_working, may_start_working, need_more_worker, need_to_create_worker,
+    too_many_workers,
 };
 
 #[test]
@@ -49,7 +50,7 @@ fn a_worker_is_created_only_when_needed_and_nobody_is_idle() {
 fn survivors(busy: u32, managing: bool) -> u32 {
     let managers = u32::from(managing);
     let mut idle = 50;
-    while too_many_workers(busy + idle + managers, idle, managing, DEFAULT_RATIO) {
+    while too_many_workers(busy + idle + managers, idle, managing, MAX_IDLE_WORKERS_RATIO) {
         idle -= 1;
     }
     idle
@@ -76,10 +77,10 @@ fn a_manager_counts_as_idle() {
 fn two_idle_workers_are_never_too_many() {
     for workers in 0..10 {
         for idle in 0..=workers.min(2) {
-            assert!(!too_many_workers(workers, idle, false, DEFAULT_RATIO));
+            assert!(!too_many_workers(workers, idle, false, MAX_IDLE_WORKERS_RATIO));
             // Nor is a count that does not add up a reason to underflow.
-            assert!(!too_many_workers(0, idle, false, DEFAULT_RATIO));
+            assert!(!too_many_workers(0, idle, false, MAX_IDLE_WORKERS_RATIO));
         }
     }
-    assert!(too_many_workers(3, 3, false, DEFAULT_RATIO));
+    assert!(too_many_workers(3, 3, false, MAX_IDLE_WORKERS_RATIO));
 }

@@ -17,7 +17,7 @@ impl Pair {
         assert_eq!(self.f.need_more_worker(), self.naive.need_more());
         assert_eq!(self.f.has_spare_cpu(), self.naive.has_spare_cpu());
         assert_eq!(self.f.standby(), self.naive.idle.last().copied());
-        assert_eq!(self.f.is_managed_now(), self.naive.manager.is_some());
+        assert_eq!(self.f.has_manager(), self.naive.manager.is_some());
         assert_eq!(self.f.workers().count(), self.naive.workers.len());
         for view in self.f.workers() {
             let worker = &self.naive.workers[&view.id];
