@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use cmwq::foreign::harmless_lines;
 use indicatif::ProgressBar;
@@ -64,11 +65,22 @@ pub(crate) fn say(text: impl Display) {
 
 /// As [`say`], for who must not wait until the terminal, or another reader, takes it.
 pub(crate) fn say_meanwhile(text: impl Display) {
+    say_within(Duration::ZERO, text);
+}
+
+/// As [`say_meanwhile`], for who ends the process then: waits for so long.
+pub(crate) fn say_within(time: Duration, text: impl Display) {
     let text = text.to_string();
     let said = text.clone();
-    let sayer = thread::Builder::new().name("message".into()).spawn(move || say(said));
-    if sayer.is_err() {
-        say(text);
+    let (sayer, ended) = mpsc::channel::<()>();
+    let say_it = move || {
+        let _sayer = sayer;
+        say(said);
+    };
+    match thread::Builder::new().name("message".into()).spawn(say_it) {
+        // That it says nothing any more is all.
+        Ok(_) => _ = ended.recv_timeout(time),
+        Err(_) => say(text),
     }
 }
 

@@ -20,7 +20,7 @@ use super::group;
 use super::journal::typed;
 use super::lines::Lines;
 use super::running::{Going, Running, send};
-use crate::message;
+use crate::message::{self, errno_text};
 use crate::programs::Programs;
 
 /// Between two looks whether one that is not heard of stands still.
@@ -111,7 +111,7 @@ impl Call<'_> {
         let waited = self.wait(&mut child, running, lines);
         match waited {
             // It has nowhere to write, and nobody could end it any more.
-            Err(_) => send(pid_of(&child), Signal::KILL),
+            Err(_) => _ = send(pid_of(&child), Signal::KILL),
             Ok(has_timed_out) if has_timed_out || running.going() == Going::Ended => {
                 group::outlast(pid_of(&child), running);
             }
@@ -172,7 +172,14 @@ impl Call<'_> {
             }
             if deadline.is_some_and(|deadline| deadline.left(running).is_zero()) {
                 let signal = if has_timed_out { Signal::KILL } else { Signal::TERM };
-                send(pid, signal);
+                let sent = send(pid, signal);
+                if sent == Err(Errno::PERM) && !has_timed_out {
+                    message::say(format_args!(
+                        "{}: takes too long, and may not be ended: {}",
+                        typed(self.words),
+                        errno_text(Errno::PERM)
+                    ));
+                }
                 has_timed_out = true;
                 deadline = Deadline::after(running, grace());
             }

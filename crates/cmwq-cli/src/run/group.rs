@@ -45,7 +45,8 @@ pub(super) fn outlast(group: Pid, running: &Running) {
     let mut pause = Duration::from_millis(1);
     while running.living().has("/proc".as_ref(), group) {
         if deadline.is_some_and(|deadline| deadline.left(running).is_zero()) {
-            return send(group, Signal::KILL);
+            let _ = send(group, Signal::KILL);
+            return;
         }
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST);

@@ -1,16 +1,18 @@
 //! The commands that run, and whether more may start: what Ctrl-C and `--halt` act on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process::Child;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::io::{self as system, Errno};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::child::pid_of;
 use super::group::Living;
+use crate::message::{self, errno_text};
 
 /// Whether commands start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,8 @@ struct Groups {
     /// How long all pauses took.
     stood_still: Duration,
     by_number: BTreeMap<u64, Pid>,
+    /// Those of them that we may not end, which was said.
+    refused: BTreeSet<u64>,
     /// What all that run were sent last, to end them.
     sent: Option<Signal>,
 }
@@ -111,7 +115,7 @@ impl Running {
         let number = groups.next;
         groups.by_number.insert(number, pid_of(&child));
         if let Some(signal) = groups.sent {
-            send(pid_of(&child), signal);
+            let _ = send(pid_of(&child), signal);
         }
         Ok((child, Ticket { running: self, number }))
     }
@@ -128,9 +132,9 @@ impl Running {
         // One that is being started runs, and its number is not known yet.
         let mut groups = self.lock_when(|groups| groups.nr_starting == 0);
         let begin = Instant::now();
-        groups.send(Signal::TSTP);
+        let _ = groups.send(Signal::TSTP);
         stand_still();
-        groups.send(Signal::CONT);
+        let _ = groups.send(Signal::CONT);
         groups.stood_still += begin.elapsed();
         groups.is_paused = false;
         self.changed.notify_all();
@@ -141,37 +145,56 @@ impl Running {
         self.lock_when(|groups| !groups.is_paused).stood_still
     }
 
-    /// Ends those that run, too.
+    /// Ends those that run, too. It is said once which of them we may not end.
     pub(super) fn end_now(&self, signal: Signal) {
         let mut groups = self.lock();
         self.going.store(2, Ordering::Relaxed);
         groups.sent = Some(signal);
-        groups.send(signal);
-    }
-}
-
-impl Groups {
-    fn send(&self, signal: Signal) {
-        for group in self.by_number.values() {
-            // A process that is in the books was not waited for: the number is its own.
-            send(*group, signal);
+        let mut refused = groups.send(signal);
+        refused.retain(|(number, _)| groups.refused.insert(*number));
+        drop(groups);
+        if !refused.is_empty() {
+            let pids: Vec<_> = refused.iter().map(|(_, pid)| pid.to_string()).collect();
+            // The others do not wait until somebody reads it.
+            message::say_meanwhile(format_args!(
+                "{} of the commands may not be ended: {} (PID {})",
+                pids.len(),
+                errno_text(Errno::PERM),
+                pids.join(", ")
+            ));
         }
     }
 }
 
+impl Groups {
+    /// Returns those that we may not send it.
+    fn send(&self, signal: Signal) -> Vec<(u64, Pid)> {
+        // A process that is in the books was not waited for: the number is its own.
+        let groups = self.by_number.iter().map(|(number, group)| (*number, *group));
+        groups.filter(|(_, group)| send(*group, signal) == Err(Errno::PERM)).collect()
+    }
+}
+
 /// Sends a signal to a group that was not waited for. It may have ended just now.
-pub(super) fn send(group: Pid, signal: Signal) {
-    let _ = kill_process_group(group, signal);
+///
+/// # Errors
+/// Those of the system: EPERM if we may send it to none of the group, as to `sudo`, which is
+/// root's.
+pub(super) fn send(group: Pid, signal: Signal) -> system::Result<()> {
+    let sent = kill_process_group(group, signal);
     if signal == Signal::TERM {
         // Who stands still does not hear it.
         let _ = kill_process_group(group, Signal::CONT);
     }
+    sent
 }
 
 impl Ticket<'_> {
     /// It has ended: nobody sends it anything any more. It counts until this is dropped.
     pub(super) fn leave(&self) {
-        self.running.lock().by_number.remove(&self.number);
+        let mut groups = self.running.lock();
+        groups.by_number.remove(&self.number);
+        groups.refused.remove(&self.number);
     }
 }
 

@@ -40,9 +40,11 @@ const AHEAD: u64 = 64;
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two pictures of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
-/// No output could be written for so long, after a signal, and without a command that runs: nobody
-/// reads it.
+/// Nothing has ended for so long, after a signal, and what runs was killed: nobody reads output, or
+/// commands cannot be killed.
 const STALL: Duration = Duration::from_secs(1);
+/// So long the last message waits for its reader.
+const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// What became of the commands so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,7 +116,10 @@ pub(super) fn run(
         return ExitCode::from(exit::NO_RESULT);
     }
     // Without what would wait for a reader, too: the bar, and the last words.
-    let Some(books) = work.wait() else { return work.leave(Duration::ZERO) };
+    let Some(books) = work.wait() else {
+        work.say_what_goes_on();
+        return work.leave(Duration::ZERO);
+    };
     work.sink.progress().end();
     let summary = Summary {
         done: books.tally.done,
@@ -283,8 +288,8 @@ impl Work {
     }
 
     /// Waits until all that was started has ended, and no more will be. `None`: somebody has had
-    /// enough, and what is left are items whose output nobody reads. It writes nothing that would
-    /// have to wait for a reader itself.
+    /// enough, and what is left are items whose output nobody reads, or whose commands cannot be
+    /// killed. It writes nothing that would have to wait for a reader itself.
     fn wait(&self) -> Option<Books> {
         let (mut look_at, mut stall) = (Instant::now() + LOOK, None);
         loop {
@@ -328,20 +333,28 @@ impl Work {
         kill_at.map(|kill_at| kill_at.left(&self.running))
     }
 
-    /// Whether items do not end although a signal asked for it and their commands have ended: they
-    /// wait for a reader. `stall`: how many there are, and since when.
-    fn is_stalled(&self, books: &Books, stall: &mut Option<(u64, Instant)>) -> bool {
-        let has_had_enough = self.signal.load(Relaxed) != 0
-            && self.time_to_kill() == Some(Duration::ZERO)
-            && self.running.count() == 0;
+    /// Whether items do not end although a signal asked for it and their commands were killed: they
+    /// wait for a reader, or for commands that we may not kill (`sudo`), or cannot (those that wait
+    /// for a disk that is gone). `stall`: how many of both there are, and since when.
+    fn is_stalled(&self, books: &Books, stall: &mut Option<((u64, usize), Instant)>) -> bool {
+        let has_had_enough =
+            self.signal.load(Relaxed) != 0 && self.time_to_kill() == Some(Duration::ZERO);
+        let left = (books.outstanding, self.running.count());
         match stall {
             _ if !has_had_enough => *stall = None,
-            Some((outstanding, since)) if *outstanding == books.outstanding => {
-                return since.elapsed() >= STALL;
-            }
-            _ => *stall = Some((books.outstanding, Instant::now())),
+            Some((before, since)) if *before == left => return since.elapsed() >= STALL,
+            _ => *stall = Some((left, Instant::now())),
         }
         false
+    }
+
+    /// Of what could not be ended.
+    fn say_what_goes_on(&self) {
+        let nr = self.running.count();
+        if nr > 0 {
+            let text = format_args!("{nr} that run could not be ended, and go on");
+            message::say_within(LAST_WORD, text);
+        }
     }
 
     fn stand(&self, books: &Books) -> Stand {

@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::signals::state;
 use super::{check_signal, command, eventually, interrupt, is_full, printed, run, run_in};
-use crate::support::{check_code, stderr};
+use crate::refusing::deny;
+use crate::support::{check_code, not_tested, stderr};
 
 /// What is ended for it did not fail by itself.
 #[test]
@@ -92,6 +93,58 @@ fn a_reader_of_both_who_takes_his_time_is_not_waited_for_when_ctrl_c_comes_again
     });
     check_signal(child.wait().unwrap(), Signal::INT);
     drop(reader);
+}
+
+/// A run that may send its commands no signal, as it may send none to `sudo`, which is root's.
+/// `None`, which is said: that cannot be had here.
+fn without_leave_to_end(folder: &Path, args: &[&str]) -> Option<Child> {
+    let mut command = command(folder, args);
+    deny(&mut command, libc::SYS_kill);
+    match command.env("CMWQ_RUN_GRACE", "1").spawn() {
+        Ok(child) => Some(child),
+        Err(error) => {
+            not_tested(&format!("no seccomp filters: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn commands_that_may_not_be_ended_are_told_of_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 600";
+    let args = ["sh", "-c", script, ":::", "a"];
+    let Some(mut child) = without_leave_to_end(folder.path(), &args) else { return };
+    let path = folder.path().join("pid");
+    eventually("it starts", || path.exists());
+    let pid = fs::read_to_string(&path).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    let output = child.wait_with_output().unwrap();
+    assert!(state(pid).is_some_and(|state| state != 'Z'), "it goes on");
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    check_signal(output.status, Signal::TERM);
+    let refused = format!(
+        "cmwq: 1 of the commands may not be ended: Operation not permitted (PID {pid})\n\
+         cmwq: 1 that run could not be ended, and go on\n"
+    );
+    assert_eq!(stderr(&output), refused);
+}
+
+#[test]
+fn one_that_takes_too_long_and_may_not_be_ended_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "while [ ! -e go ]; do sleep 0.01; done";
+    let args = ["--timeout", "0.1", "sh", "-c", script, ":::", "a"];
+    let Some(mut child) = without_leave_to_end(folder.path(), &args) else { return };
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.contains("takes too long, and may not be ended: Operation not"), "{line}");
+    fs::write(folder.path().join("go"), "").unwrap();
+    told.read_line(&mut line).unwrap();
+    assert!(line.ends_with("took too long\n"), "{line}");
+    check_code(&child.wait_with_output().unwrap(), 123);
 }
 
 /// Their commands are to be killed before they are.
