@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileTypeExt as _;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::fstat;
@@ -24,6 +24,9 @@ use crate::descriptors;
 const CHUNK: usize = 64 << 10;
 /// LIMIT: what waits for its turn in memory, in bytes; the rest waits on a disk.
 const IN_MEMORY: usize = 16 << 20;
+/// LIMIT: nothing starts while commands that have ended have more to print than this, in bytes, and
+/// wait until somebody else has printed his.
+const BEHIND: u64 = 64 << 20;
 
 /// What one command has written.
 #[derive(Debug)]
@@ -53,6 +56,15 @@ impl Output {
             return Self::Files(files, tag);
         }
         Self::Bytes(files.map(|file| file.take_bytes()), tag)
+    }
+
+    /// How much there is to print.
+    fn len(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Bytes(both, _) => both.iter().map(|bytes| bytes.len() as u64).sum(),
+            Self::Files(files, _) => files.iter().map(|file| file.len()).sum(),
+        }
     }
 
     /// How much memory it takes.
@@ -144,6 +156,9 @@ pub(super) struct Sink {
     // ORDERING (all accesses): no pairing: it is asked by whom a write has failed, and at the end.
     // Not under the lock, which somebody may have who waits for a reader.
     is_closed: AtomicBool,
+    /// How much those have to print that wait for `state`.
+    // ORDERING (all accesses): no pairing: a number.
+    behind: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -181,8 +196,9 @@ impl Sink {
             in_memory: 0,
             spool: Spool::default(),
         };
-        let (is_closed, state) = (AtomicBool::new(false), Mutex::new(state));
-        Ok(Self { keeps_order, progress, is_terminal, journal, is_closed, state })
+        let (is_closed, behind) = (AtomicBool::new(false), AtomicU64::new(0));
+        let state = Mutex::new(state);
+        Ok(Self { keeps_order, progress, is_terminal, journal, is_closed, behind, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -200,6 +216,12 @@ impl Sink {
     /// Whether nobody reads standard output any more.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Relaxed)
+    }
+
+    /// Whether much waits until the reader has taken what is printed now. Who prints that says
+    /// nothing of the reader: it may be one large output.
+    pub(super) fn is_behind(&self) -> bool {
+        self.behind.load(Relaxed) > BEHIND
     }
 
     /// Notes whether somebody reads still, where something could not be written.
@@ -232,7 +254,10 @@ impl Sink {
         output: Output,
         line: Option<String>,
     ) -> io::Result<()> {
+        let len = output.len();
+        self.behind.fetch_add(len, Relaxed);
         let mut state = self.lock();
+        self.behind.fetch_sub(len, Relaxed);
         if !self.keeps_order {
             let printed = self.aside(|| output.print(&mut state.ours));
             return self.noted(&state, printed).and_then(|()| self.log(line));
@@ -353,6 +378,33 @@ mod tests {
         let lines: String = (1..=9).map(line).collect();
         assert!(contents(File::open(&path).unwrap()) == [header, lines.into_bytes()].concat());
         assert_eq!(sink.lock().in_memory, 0);
+    }
+
+    /// As of a reader as `less`, while others have ended.
+    #[test]
+    fn whoever_waits_for_a_reader_counts_until_it_is_his_turn() {
+        let sink = Sink::new(false, Progress::new(false), None).unwrap();
+        let [out, err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+        for (ours, file) in sink.lock().ours.iter_mut().zip([&out, &err]) {
+            ours.to = file.try_clone().unwrap();
+        }
+        let half = usize::try_from(BEHIND / 2).unwrap();
+        let output = |len| Output::Bytes([vec![b'a'; len], Vec::new()], None);
+        std::thread::scope(|scope| {
+            let reading = sink.lock();
+            scope.spawn(|| sink.finish(1, output(half), None).unwrap());
+            while sink.behind.load(Relaxed) < half as u64 {
+                std::thread::yield_now();
+            }
+            assert!(!sink.is_behind(), "there is room for others");
+            scope.spawn(|| sink.finish(2, output(half + 1), None).unwrap());
+            while !sink.is_behind() {
+                std::thread::yield_now();
+            }
+            drop(reading);
+        });
+        assert_eq!(sink.behind.load(Relaxed), 0);
+        assert_eq!(out.metadata().unwrap().len(), BEHIND + 1);
     }
 
     #[test]

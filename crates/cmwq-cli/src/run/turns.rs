@@ -18,6 +18,9 @@ use crate::message;
 /// When to look again whether memory or processes are short.
 pub(super) const SHORT_WAIT: Duration = Duration::from_millis(100);
 
+/// When to look again whether output is behind.
+const READER_WAIT: Duration = Duration::from_millis(10);
+
 /// One command.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -79,10 +82,14 @@ impl Turns {
         self.line().jobs.push_back(job);
     }
 
-    /// Takes the oldest that waits, unless it has to go on waiting.
-    pub(super) fn ask(&self, running: &Running) -> Turn {
+    /// Takes the oldest that waits, unless it has to go on waiting, as it does where output is
+    /// behind.
+    pub(super) fn ask(&self, running: &Running, is_behind: bool) -> Turn {
         let mut line = self.line();
         let is_over = running.going() != Going::On;
+        if !is_over && is_behind {
+            return Turn::Wait(READER_WAIT);
+        }
         if !is_over && let Some(wait) = self.wait(&mut line) {
             return Turn::Wait(wait);
         }
@@ -167,7 +174,7 @@ mod tests {
         let (mut started, mut left_out) = (Vec::new(), Vec::new());
         thread::scope(|scope| {
             let askers = [(); 4].map(|()| {
-                let asks = || (0..nr).map(|_| turns.ask(&running)).collect::<Vec<_>>();
+                let asks = || (0..nr).map(|_| turns.ask(&running, false)).collect::<Vec<_>>();
                 scope.spawn(asks)
             });
             while turns.busy.load(Relaxed) < nr {
@@ -241,6 +248,20 @@ mod tests {
             assert!(!again.join().unwrap());
         });
         assert_eq!(busy(&turns), 2, "who asks has not ended");
+    }
+
+    #[test]
+    fn none_starts_while_output_is_behind_and_none_waits_for_it_in_the_end() {
+        let turns = Turns::new(Duration::ZERO, Memory::new(Some(Floor::Off)));
+        for number in [1, 2] {
+            turns.add(Job { number, words: Vec::new(), tag: None });
+        }
+        let running = Running::default();
+        assert!(matches!(turns.ask(&running, true), Turn::Wait(READER_WAIT)));
+        assert!(matches!(turns.ask(&running, false), Turn::Now(Job { number: 1, .. })));
+        running.end_soon();
+        assert!(matches!(turns.ask(&running, true), Turn::LeftOut(Job { number: 2, .. })));
+        assert_eq!(busy(&turns), 1);
     }
 
     #[test]

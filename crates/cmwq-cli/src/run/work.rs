@@ -371,14 +371,15 @@ impl Work {
 
     /// Some command's turn has come: it runs, or waits again, or is left out.
     fn turn(self: Arc<Self>) {
-        let mut turn = self.turns.ask(&self.running);
+        let ask = || self.turns.ask(&self.running, self.sink.is_behind());
+        let mut turn = ask();
         while let Turn::Wait(wait) = turn {
             if !self.is_ordered {
                 return self.queue(wait);
             }
             // Nobody else's turn comes before.
             thread::sleep(wait);
-            turn = self.turns.ask(&self.running);
+            turn = ask();
         }
         let _settled = Settled(&self);
         match turn {

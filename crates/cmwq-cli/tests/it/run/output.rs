@@ -99,6 +99,22 @@ fn what_waits_for_its_turn_takes_little_memory() {
     assert!(held < 28 << 10, "{held} kB, of {} of output", COUNT * SIZE / 1024);
 }
 
+/// As `less` that nobody looks at for a while. Meanwhile nothing starts, and then all does.
+#[test]
+fn a_reader_who_takes_his_time_gets_all() {
+    const SIZE: usize = 4_000_000;
+    const COUNT: usize = 50;
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(Path::new("/"), &["head", "-c", "4000000", "--", "{}"]);
+    let mut child = command.stdout(writer).spawn().unwrap();
+    drop(command);
+    child.stdin.take().unwrap().write_all("/dev/zero\n".repeat(COUNT).as_bytes()).unwrap();
+    eventually("the reader has enough", || is_full(&reader));
+    let read = std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
+    check_code(&child.wait_with_output().unwrap(), 0);
+    assert_eq!(read, (SIZE * COUNT) as u64);
+}
+
 /// Whoever writes no newline is heard all the same.
 #[test]
 fn a_line_that_has_no_end_is_printed_in_parts() {
