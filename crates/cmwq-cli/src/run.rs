@@ -72,7 +72,7 @@ pub(crate) struct Args {
     )]
     delimiter: Option<u8>,
 
-    /// Read arguments from this file
+    /// Read arguments from this file, or standard input (-)
     #[arg(short = 'a', long, value_name = "FILE")]
     arg_file: Option<PathBuf>,
 

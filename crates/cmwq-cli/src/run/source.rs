@@ -43,8 +43,10 @@ impl Source {
         template: &Template,
     ) -> io::Result<Self> {
         let reader: Box<dyn BufRead + Send> = match path {
-            Some(path) => Box::new(BufReader::new(Waiting(File::open(path)?))),
-            None => Box::new(BufReader::new(Waiting(io::stdin()))),
+            Some(path) if path.as_os_str() != "-" => {
+                Box::new(BufReader::new(Waiting(File::open(path)?)))
+            }
+            _ => Box::new(BufReader::new(Waiting(io::stdin()))),
         };
         Ok(Self::new(Place::Stream(Stream::new(reader, cut)), per_command, template))
     }

@@ -115,6 +115,7 @@ fn arguments_come_from_files_and_lists() {
     fs::write(folder.path().join("list"), "x y\n").unwrap();
     let output = run_in(folder.path(), &["-k", "-a", "list", "echo"], b"");
     assert_eq!(printed(&output), "x\ny\n");
+    prints(&["-k", "-a", "-", "echo"], b"x y\n", "x\ny\n");
     prints(&["-k", "echo", "{/.}", ":::", "a/b.c", "d"], b"", "b\nd\n");
     prints(&["-k", "echo", "{2}{1}", ":::", "a", "b", ":::", "1", "2"], b"", "1a\n2a\n1b\n2b\n");
     prints(&["-k", "-n", "2", "echo", ":::", "a", "b", "c"], b"", "a b\nc\n");
