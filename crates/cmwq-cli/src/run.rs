@@ -126,7 +126,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     delay: Option<Duration>,
 
-    /// After so long a command is ended
+    /// After so long a command is ended; 0 is never
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
@@ -218,6 +218,11 @@ fn no_size(_: &str) -> Result<u32, String> {
 }
 
 impl Args {
+    /// As for timeout(1), 0 is none: so a script can say that there is none.
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout.filter(|timeout| !timeout.is_zero())
+    }
+
     fn source(&self, template: &Template, lists: Option<Lists>) -> io::Result<Source> {
         let per_command = self.max_args as usize;
         if let Some(lists) = lists {

@@ -152,7 +152,7 @@ impl Work {
             () => Capture::Whole,
         };
         let asked = if args.ordered { Some(1) } else { args.max_active };
-        let fds_per_command = limit::fds_per_command(capture, args.timeout.is_some());
+        let fds_per_command = limit::fds_per_command(capture, args.timeout().is_some());
         let limit = Limit::new(asked, raise_limit(), fds_per_command);
         let max_active = limit.most();
         // Commands inherit the CPUs of the worker that starts them.
@@ -194,7 +194,7 @@ impl Work {
             tag: args.tag,
             json: args.json,
             verbose: args.verbose,
-            timeout: args.timeout,
+            timeout: args.timeout(),
             retries: args.retries,
             halt: args.halt.unwrap_or(Halt::Usual),
             turns: Turns::new(args.delay.unwrap_or_default(), Memory::new(args.memory)),

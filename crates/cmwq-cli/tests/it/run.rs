@@ -316,6 +316,8 @@ fn who_takes_too_long_is_ended() {
     let output = run(&["--timeout", "0.2", "sh", "-c", script, ":::", "a"], b"");
     check_code(&output, 123);
     assert!(stderr(&output).contains("took too long"), "{}", stderr(&output));
+    // As for timeout(1).
+    prints(&["--timeout", "0", "sh", "-c", "sleep 0.1; echo {}", ":::", "a"], b"", "a\n");
 }
 
 #[test]
