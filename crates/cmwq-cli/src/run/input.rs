@@ -1,7 +1,7 @@
 //! Where arguments come from: standard input, a file, or the command line.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 
 /// How a stream is cut into arguments.
@@ -15,6 +15,10 @@ pub(super) enum Cut {
     /// At this byte, and nothing else is special.
     At(u8),
 }
+
+/// LIMIT: bytes of an argument. No system takes a longer one, and what is parted at another byte
+/// than it is written with may have no end.
+const LONGEST: usize = 2 << 20;
 
 /// The separator that `-d` names: a character, or an escape as `\n`, `\t`, `\0`, `\\`, `\x2c`.
 pub(super) fn delimiter(text: &str) -> Result<u8, String> {
@@ -74,12 +78,15 @@ impl<R: BufRead> Stream<R> {
 
     fn until(&mut self, end: u8) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
-        if self.reader.read_until(end, &mut bytes)? == 0 {
+        // With its end.
+        let most = LONGEST as u64 + 1;
+        if self.reader.by_ref().take(most).read_until(end, &mut bytes)? == 0 {
             return Ok(None);
         }
         if bytes.last() == Some(&end) {
             bytes.pop();
         }
+        is_short(&bytes)?;
         Ok(Some(bytes))
     }
 
@@ -109,6 +116,7 @@ impl<R: BufRead> Stream<R> {
                 }
                 byte => word.get_or_insert_default().push(byte),
             }
+            word.as_deref().map_or(Ok(()), is_short)?;
         }
         Ok(word.map(OsString::from_vec))
     }
@@ -120,16 +128,25 @@ impl<R: BufRead> Stream<R> {
                 Some(byte) if byte != b'\n' => word.push(byte),
                 _ => {
                     let name = if quote == b'"' { "double" } else { "single" };
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        format!(
-                            "unmatched {name} quote; quotes are special unless you use -0 or -d"
-                        ),
-                    ));
+                    return Err(invalid(&format!(
+                        "unmatched {name} quote; quotes are special unless you use -0 or -d"
+                    )));
                 }
             }
+            is_short(word)?;
         }
     }
+}
+
+fn is_short(argument: &[u8]) -> io::Result<()> {
+    if argument.len() <= LONGEST {
+        return Ok(());
+    }
+    Err(invalid("an argument of more than 2 MiB: -0 and -d say where they end"))
+}
+
+fn invalid(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// Lists of arguments, of which every combination is taken, the last list fastest.
@@ -224,6 +241,26 @@ mod tests {
     fn one_byte_parts_and_all_others_are_themselves() {
         assert_eq!(cut(b"a b\n'c\n\nd", Cut::At(b'\n')).unwrap(), [&b"a b"[..], b"'c", b"", b"d"]);
         assert_eq!(cut(b"a\n\0b\xff\0", Cut::At(0)).unwrap(), [&b"a\n"[..], b"b\xff"]);
+    }
+
+    /// As of names that end with newlines and are read with -0.
+    #[test]
+    fn an_argument_without_an_end_is_not_read_to_its_end() {
+        let error = |start: &'static str, cut| {
+            let endless = io::BufReader::new(io::repeat(b'a'));
+            let error = Stream::new(start.as_bytes().chain(endless), cut).next().unwrap_err();
+            error.to_string()
+        };
+        let quoted = [("'", Cut::Blanks), ("b", Cut::Blanks)];
+        for (start, cut) in [[("", Cut::Lines), ("", Cut::At(0))], quoted].concat() {
+            assert!(error(start, cut).contains("more than 2 MiB"), "{start} {cut:?}");
+        }
+        let longest = [vec![b'a'; LONGEST], vec![b'\n']].concat();
+        for cut in [Cut::Lines, Cut::At(b'\n'), Cut::Blanks] {
+            let mut stream = Stream::new(&longest[..], cut);
+            assert_eq!(stream.next().unwrap().unwrap().len(), LONGEST);
+            assert!(stream.next().unwrap().is_none());
+        }
     }
 
     #[test]
