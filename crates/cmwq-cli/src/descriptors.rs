@@ -8,15 +8,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit on open files as far as the process may, and returns it.
-pub(crate) fn raise_limit() -> u64 {
+/// Raises the limit on open files to `wanted`, or as far as the process may, and returns it.
+pub(crate) fn raise_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    current.unwrap_or(u64::MAX)
+    let (current, most) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
+    let raised = wanted.min(most);
+    if raised <= current {
+        return current;
+    }
+    let raised_limit = Rlimit { current: Some(raised), maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised_limit).is_ok() { raised } else { current }
 }
 
 /// Writes some of it: how much. Waits where the descriptor does not (`O_NONBLOCK`): it is not ours

@@ -66,6 +66,13 @@ impl Limit {
     }
 }
 
+/// How many descriptors there are to be, for twice as many commands: on a machine of many CPUs many
+/// start at once. Not as many as there may be: commands inherit the limit, and some close all
+/// descriptors below it.
+pub(super) fn fds_wanted(asked: Option<u32>, fds_per_command: u64) -> u64 {
+    2 * (FDS_RESERVED + u64::from(asked.unwrap_or(USUAL)) * fds_per_command)
+}
+
 /// How many descriptors a command takes while it runs.
 pub(super) fn fds_per_command(capture: Capture, has_timeout: bool) -> u64 {
     let worker = 1;
@@ -96,6 +103,15 @@ mod tests {
         assert_eq!(limit(Some(512), 1024), (192, Why::Files(1024)));
         assert_eq!(limit(Some(192), 1024), (192, Why::Asked));
         assert_eq!(limit(Some(8), 3), (1, Why::Files(3)), "one in any case");
+    }
+
+    #[test]
+    fn what_is_wanted_has_room_for_all() {
+        for (asked, most) in [(None, USUAL), (Some(1), 1), (Some(2048), 2048)] {
+            let limit = Limit::new(asked, fds_wanted(asked, 6), 6);
+            assert_eq!(limit.most, most);
+            assert!(!matches!(limit.why, Why::Files(_)));
+        }
     }
 
     #[test]

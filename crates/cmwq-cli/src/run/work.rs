@@ -153,7 +153,8 @@ impl Work {
         };
         let asked = if args.ordered { Some(1) } else { args.max_active };
         let fds_per_command = limit::fds_per_command(capture, args.timeout().is_some());
-        let limit = Limit::new(asked, raise_limit(), fds_per_command);
+        let fds = raise_limit(limit::fds_wanted(asked, fds_per_command));
+        let limit = Limit::new(asked, fds, fds_per_command);
         let max_active = limit.most();
         // Commands inherit the CPUs of the worker that starts them.
         detected(Config::builder().managed_affinity_scope(AffinityScope::System))

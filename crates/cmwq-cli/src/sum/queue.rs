@@ -46,7 +46,7 @@ struct Counts {
 impl Queue {
     /// Creates the queue.
     pub(crate) fn new() -> Result<Queue, cmwq::Error> {
-        let workers = max_workers(raise_limit());
+        let workers = max_workers(raise_limit(u64::MAX));
         let workqueue = Workqueue::builder("sum").managed().max_active(workers).build()?;
         Ok(Queue { workqueue, counts: Arc::default() })
     }

@@ -102,6 +102,23 @@ fn who_cannot_start_the_first_says_why() {
     assert!(!refused.is_empty() && refused.iter().all(says), "{refused:?}");
 }
 
+/// Some commands close all descriptors below the limit, so it is not as high as may be.
+#[test]
+fn the_limit_of_open_files_is_raised_to_what_is_needed() {
+    for (soft, most, inherited) in [(100, "100", "1128\n"), (1000, "1", "1000\n")] {
+        let script = r#"[ $(ulimit -Hn) = unlimited ] || [ $(ulimit -Hn) -ge 1128 ] || exit 99
+            ulimit -Sn "$1"; exec "$0" run --max-active "$2" sh -c "ulimit -Sn" ::: a"#;
+        let mut command = Command::new("bash");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq"), &soft.to_string(), most]);
+        let output = command.output().unwrap();
+        if output.status.code() == Some(99) {
+            return not_tested("the hard limit of open files is low");
+        }
+        check_code(&output, 0);
+        assert_eq!(printed(&output), inherited);
+    }
+}
+
 #[test]
 fn a_limit_that_holds_commands_back_is_told_of() {
     let script = r#"ulimit -n 100; exec "$0" run -- sleep"#;
