@@ -34,8 +34,10 @@ pub(super) struct Job {
 pub(super) enum Turn {
     /// This one. It counts as busy until somebody says [`Turns::ended`].
     Now(Job),
-    /// None before so long.
+    /// None before so long: who asks asks again then, for others, too.
     Wait(Duration),
+    /// None now, and somebody else asks again: who asks does not.
+    Never,
     /// Never this one.
     LeftOut(Job),
 }
@@ -54,15 +56,24 @@ pub(super) struct Turns {
 
 #[derive(Debug)]
 struct Line {
-    /// Oldest first; for each there is an item.
+    /// Oldest first; for each somebody asks, or has given up.
     jobs: VecDeque<Job>,
+    /// Somebody waits, and asks again.
+    has_asker: bool,
+    /// So many have given up for it: whoever takes a command has the next one ask.
+    given_up: usize,
     /// Before then none starts.
     next_start: Instant,
 }
 
 impl Turns {
     pub(super) fn new(delay: Duration, memory: Memory) -> Self {
-        let line = Line { jobs: VecDeque::new(), next_start: Instant::now() };
+        let line = Line {
+            jobs: VecDeque::new(),
+            has_asker: false,
+            given_up: 0,
+            next_start: Instant::now(),
+        };
         Self {
             delay,
             memory,
@@ -83,18 +94,34 @@ impl Turns {
     }
 
     /// Takes the oldest that waits, unless it has to go on waiting, as it does where output is
-    /// behind.
-    pub(super) fn ask(&self, running: &Running, is_behind: bool) -> Turn {
+    /// behind. `has_waited`: by [`Turn::Wait`]. Whoever gets a command calls [`Self::next`].
+    pub(super) fn ask(&self, running: &Running, is_behind: bool, has_waited: bool) -> Turn {
         let mut line = self.line();
+        line.has_asker &= !has_waited;
         let is_over = running.going() != Going::On;
-        if !is_over && is_behind {
-            return Turn::Wait(READER_WAIT);
-        }
-        if !is_over && let Some(wait) = self.wait(&mut line) {
+        let wait = match () {
+            () if is_over => None,
+            () if is_behind => Some(READER_WAIT),
+            () => self.wait(&mut line),
+        };
+        if let Some(wait) = wait {
+            if line.has_asker {
+                line.given_up += 1;
+                return Turn::Never;
+            }
+            line.has_asker = true;
             return Turn::Wait(wait);
         }
         let job = line.jobs.pop_front().expect("a command for each that asks");
         if is_over { Turn::LeftOut(job) } else { Turn::Now(job) }
+    }
+
+    /// Whether another one is to ask at once, in place of one that has given up.
+    pub(super) fn next(&self) -> bool {
+        let mut line = self.line();
+        let has_next = line.given_up > 0;
+        line.given_up -= usize::from(has_next);
+        has_next
     }
 
     /// Waits until one that has failed may start again, as one that waits for its first start, but
@@ -174,7 +201,8 @@ mod tests {
         let (mut started, mut left_out) = (Vec::new(), Vec::new());
         thread::scope(|scope| {
             let askers = [(); 4].map(|()| {
-                let asks = || (0..nr).map(|_| turns.ask(&running, false)).collect::<Vec<_>>();
+                let asks =
+                    || (0..nr).map(|_| turns.ask(&running, false, false)).collect::<Vec<_>>();
                 scope.spawn(asks)
             });
             while turns.busy.load(Relaxed) < nr {
@@ -185,7 +213,7 @@ mod tests {
                 match turn {
                     Turn::Now(job) => started.push(job.number),
                     Turn::LeftOut(job) => left_out.push(job.number),
-                    Turn::Wait(_) => panic!("there is nothing to wait for"),
+                    Turn::Wait(_) | Turn::Never => panic!("there is nothing to wait for"),
                 }
             }
         });
@@ -257,11 +285,39 @@ mod tests {
             turns.add(Job { number, words: Vec::new(), tag: None });
         }
         let running = Running::default();
-        assert!(matches!(turns.ask(&running, true), Turn::Wait(READER_WAIT)));
-        assert!(matches!(turns.ask(&running, false), Turn::Now(Job { number: 1, .. })));
+        assert!(matches!(turns.ask(&running, true, false), Turn::Wait(READER_WAIT)));
+        let first = turns.ask(&running, false, true);
+        assert!(matches!(first, Turn::Now(Job { number: 1, .. })));
         running.end_soon();
-        assert!(matches!(turns.ask(&running, true), Turn::LeftOut(Job { number: 2, .. })));
+        let second = turns.ask(&running, true, false);
+        assert!(matches!(second, Turn::LeftOut(Job { number: 2, .. })));
         assert_eq!(busy(&turns), 1);
+    }
+
+    /// Hundreds may be known, for hours.
+    #[test]
+    fn one_asks_again_for_all_that_wait() {
+        let turns = Turns::new(Duration::from_secs(600), Memory::new(Some(Floor::Off)));
+        for number in 0..5 {
+            turns.add(Job { number, words: Vec::new(), tag: None });
+        }
+        let running = Running::default();
+        assert!(matches!(turns.ask(&running, false, false), Turn::Now(_)));
+        assert!(!turns.next());
+        assert!(matches!(turns.ask(&running, false, false), Turn::Wait(_)));
+        for _ in 0..2 {
+            assert!(matches!(turns.ask(&running, false, false), Turn::Never));
+        }
+        assert!(matches!(turns.ask(&running, false, true), Turn::Wait(_)), "it is still that one");
+        turns.line().next_start = Instant::now();
+        assert!(matches!(turns.ask(&running, false, true), Turn::Now(_)));
+        assert!(turns.next());
+        assert!(matches!(turns.ask(&running, false, false), Turn::Wait(_)), "the next asks now");
+        running.end_soon();
+        assert!(matches!(turns.ask(&running, false, true), Turn::LeftOut(_)));
+        assert!(turns.next());
+        assert!(matches!(turns.ask(&running, false, false), Turn::LeftOut(_)));
+        assert!(!turns.next(), "none has given up that was not asked to come back");
     }
 
     #[test]

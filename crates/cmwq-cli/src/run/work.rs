@@ -282,9 +282,9 @@ impl Work {
         let work = Arc::clone(self);
         // Nobody joins an item: what became of it is in the books.
         if after.is_zero() {
-            drop(self.queue.queue(move || work.turn()));
+            drop(self.queue.queue(move || work.turn(false)));
         } else {
-            drop(self.queue.queue_delayed(move || work.turn(), after));
+            drop(self.queue.queue_delayed(move || work.turn(true), after));
         }
     }
 
@@ -371,16 +371,22 @@ impl Work {
     // ---- items
 
     /// Some command's turn has come: it runs, or waits again, or is left out.
-    fn turn(self: Arc<Self>) {
-        let ask = || self.turns.ask(&self.running, self.sink.is_behind());
-        let mut turn = ask();
+    fn turn(self: Arc<Self>, has_waited: bool) {
+        let ask = |waited| self.turns.ask(&self.running, self.sink.is_behind(), waited);
+        let mut turn = ask(has_waited);
         while let Turn::Wait(wait) = turn {
             if !self.is_ordered {
                 return self.queue(wait);
             }
             // Nobody else's turn comes before.
             thread::sleep(wait);
-            turn = ask();
+            turn = ask(true);
+        }
+        if matches!(turn, Turn::Never) {
+            return;
+        }
+        if self.turns.next() {
+            self.queue(Duration::ZERO);
         }
         let _settled = Settled(&self);
         match turn {
@@ -389,7 +395,7 @@ impl Work {
                 self.complete(&job);
             }
             Turn::LeftOut(job) => self.leave_out(&job),
-            Turn::Wait(_) => unreachable!("it has waited"),
+            Turn::Wait(_) | Turn::Never => unreachable!("it has a command"),
         }
     }
 
