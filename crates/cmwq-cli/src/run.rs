@@ -271,6 +271,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.dry_run {
         return dry_run(args, &template, source);
     }
+    signals::survive_long_files();
     let journal = args.joblog.as_ref().map(|path| Journal::open(path, args.resume));
     let journal = match journal.transpose() {
         Ok(journal) => journal,

@@ -2,13 +2,16 @@
 //! which happens anyway after a while. Ctrl-\ and other signals are the second. Ctrl-Z stops
 //! commands, too: a terminal sends signals to our group, and not to theirs.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 use nix::unistd::{Pid, getppid, getsid};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, raise};
 
@@ -18,12 +21,15 @@ use crate::ignored::not_ignored;
 use crate::message;
 
 /// Listens from now on. Where that cannot be, signals end this command as ever.
-pub(super) fn listen(work: &Arc<Work>) {
+///
+/// # Errors
+/// If there is no thread to listen. Nobody takes back then that signals do not end this command.
+pub(super) fn listen(work: &Arc<Work>) -> io::Result<()> {
     let mut wanted = not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
     if somebody_could_continue_us() {
         wanted.extend(not_ignored(&[SIGTSTP]));
     }
-    let Ok(mut signals) = Signals::new(wanted) else { return };
+    let Ok(mut signals) = Signals::new(wanted) else { return Ok(()) };
     let work = Arc::clone(work);
     let listen = move || {
         for signal in signals.forever() {
@@ -38,7 +44,16 @@ pub(super) fn listen(work: &Arc<Work>) {
             }
         }
     };
-    let _ = thread::Builder::new().name("signals".into()).spawn(listen);
+    thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
+}
+
+/// A file that may not become longer (`ulimit -f`) is an error of writing, as a full disk is: it
+/// does not end this command, and its commands go on.
+pub(super) fn survive_long_files() {
+    // What it notes is of no use. To ignore it would be for commands, too.
+    for signal in not_ignored(&[SIGXFSZ]) {
+        let _ = flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
 }
 
 /// Ends this process by a signal that has been heeded, as if it had not been listened to: after a

@@ -105,13 +105,13 @@ pub(super) fn run(
             return ExitCode::from(exit::NO_RESULT);
         }
     };
-    signals::listen(&work);
     let is_stream = source.is_stream();
-    let feeder = {
+    let feed = {
         let work = Arc::clone(&work);
-        thread::Builder::new().name("arguments".into()).spawn(move || work.feed(&template, source))
+        move || work.feed(&template, source)
     };
-    if let Err(error) = feeder {
+    let feeder = || thread::Builder::new().name("arguments".into()).spawn(feed);
+    if let Err(error) = signals::listen(&work).and_then(|()| feeder()) {
         message::say(format_args!("cannot start a thread: {error}"));
         return ExitCode::from(exit::NO_RESULT);
     }

@@ -119,6 +119,32 @@ fn the_limit_of_open_files_is_raised_to_what_is_needed() {
     }
 }
 
+/// As where the disk is full: what is large stays in memory, and nothing is ended by a signal.
+#[test]
+fn files_that_may_not_be_long_are_an_error_of_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str], out: Option<fs::File>| {
+        let mut command = Command::new("bash");
+        let script = r#"ulimit -f 1; exec "$0" run "$@""#;
+        command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq")]).args(args);
+        command.current_dir(folder.path()).stderr(std::process::Stdio::piped());
+        let out = out.map_or_else(std::process::Stdio::piped, Into::into);
+        command.stdout(out).spawn().unwrap().wait_with_output().unwrap()
+    };
+    let output = run(&["head", "-c", "9000000", ":::", "/dev/zero"], None);
+    check_code(&output, 0);
+    assert_eq!(output.stdout.len(), 9_000_000);
+    let file = fs::File::create(folder.path().join("out")).unwrap();
+    let output = run(&["head", "-c", "5000", ":::", "/dev/zero"], Some(file));
+    check_code(&output, 1);
+    assert!(stderr(&output).contains("cannot write: File too large"), "{}", stderr(&output));
+    let output = run(&["--joblog", "log", "echo", ":::", &"a".repeat(5000)], None);
+    check_code(&output, 1);
+    // What a command writes itself ends it as ever.
+    let script = "exec head -c 5000 /dev/zero > own";
+    check_code(&run(&["sh", "-c", script, ":::", "a"], None), 125);
+}
+
 #[test]
 fn a_limit_that_holds_commands_back_is_told_of() {
     let script = r#"ulimit -n 100; exec "$0" run -- sleep"#;
