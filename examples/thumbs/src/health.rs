@@ -1,7 +1,9 @@
 //! Whether the database answers: what it last said, or, if that was no answer or long ago, a call.
 //!
-//! What it says is for whoever runs this, on standard error: clients are told that it does not
-//! answer, and not which files and users it has.
+//! What it says is for whoever runs this, on standard error: clients are told that it cannot do
+//! that now, and not which files and users it has.
+//!
+//! That it answers is said of reading: where its disk is full it reads, and stores nothing.
 
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +16,9 @@ use crate::store::{Name, Unavailable};
 
 /// An answer that is younger is believed.
 const FRESH: Duration = Duration::from_secs(1);
+/// The same failure is not said again for so long: with a full disk each picture is refused, and
+/// those that are there are read in between.
+const SAID: Duration = Duration::from_secs(60);
 /// If all places have been taken for so long, with no call of the database answered and no job
 /// ended meanwhile, it is down: the jobs that have begun wait for it.
 const LONG: Duration = Duration::from_secs(10);
@@ -24,8 +29,10 @@ pub(crate) struct Health(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// What the database last said, and when.
-    last: Option<(Instant, Result<(), String>)>,
+    /// When the database last said something, and whether it was an answer.
+    last: Option<(Instant, bool)>,
+    /// The failure that was last said, and when.
+    said: Option<(Instant, String)>,
     /// When all places were first found taken, since it said something or a job ended.
     full_since: Option<Instant>,
 }
@@ -33,16 +40,15 @@ struct Known {
 impl Health {
     /// To be told of each call's answer.
     pub(crate) fn note<T>(&self, answer: &Result<T, Unavailable>) {
-        let answer = match answer {
-            Ok(_) => Ok(()),
-            Err(Unavailable(said)) => Err(said.clone()),
-        };
-        let now = Some((Instant::now(), answer.clone()));
-        let before = std::mem::replace(&mut *self.known(), Known { last: now, full_since: None });
-        let is_new = before.last.is_none_or(|(_, before)| before != answer);
-        if let (true, Err(said)) = (is_new, answer) {
+        let mut known = self.known();
+        known.last = Some((Instant::now(), answer.is_ok()));
+        known.full_since = None;
+        let Err(Unavailable(said)) = answer else { return };
+        let is_new = known.is_to_be_said(said);
+        drop(known);
+        if is_new {
             // There may be nobody to read it.
-            let _ = writeln!(std::io::stderr(), "thumbs: the database does not answer: {said}");
+            let _ = writeln!(std::io::stderr(), "thumbs: the database: {said}");
         }
     }
 
@@ -58,15 +64,27 @@ impl Health {
 
     /// Whether it has just said something.
     fn is_fresh(&self) -> bool {
-        matches!(self.known().last, Some((when, Ok(()))) if when.elapsed() < FRESH)
+        matches!(self.known().last, Some((when, true)) if when.elapsed() < FRESH)
     }
 
     /// Where all places are taken, so that nobody can ask. To have enough to do is no illness.
     fn is_well_without_asking(&self) -> bool {
         let mut known = self.known();
         let full_for = known.full_since.get_or_insert_with(Instant::now).elapsed();
-        let said = known.last.as_ref().map(|(_, said)| said.is_ok());
+        let said = known.last.map(|(_, is_answer)| is_answer);
         is_well(said, full_for)
+    }
+}
+
+impl Known {
+    /// Whether this failure is news, which it is not any more then.
+    fn is_to_be_said(&mut self, failure: &str) -> bool {
+        let is_known = |(when, said): &(Instant, String)| said == failure && when.elapsed() < SAID;
+        let is_new = !self.said.as_ref().is_some_and(is_known);
+        if is_new {
+            self.said = Some((Instant::now(), failure.to_owned()));
+        }
+        is_new
     }
 }
 
@@ -104,10 +122,27 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_is_said_once_in_a_while_whatever_comes_between() {
+        let health = Health::default();
+        let says = |failure| {
+            let says = health.known().is_to_be_said(failure);
+            health.note(&Ok(()));
+            says
+        };
+        assert!(says("the disk is full"));
+        assert!(!says("the disk is full"));
+        assert!(says("it is gone"));
+        assert!(says("the disk is full"), "what was said last is another one");
+        let long_ago = Instant::now().checked_sub(SAID).expect("the machine runs for a minute");
+        health.known().said.as_mut().unwrap().0 = long_ago;
+        assert!(says("the disk is full"));
+    }
+
+    #[test]
     fn a_quiet_time_before_is_none_of_its_fault() {
         let health = Health::default();
         let long_ago = Instant::now().checked_sub(LONG * 2).expect("the machine runs for a minute");
-        health.known().last = Some((long_ago, Ok(())));
+        health.known().last = Some((long_ago, true));
         assert!(health.is_well_without_asking(), "it has just been found full");
         health.known().full_since = Some(long_ago);
         assert!(!health.is_well_without_asking());

@@ -7,12 +7,12 @@
 //! | `GET /pictures/NAME?side=300` | a JPEG of at most 300 pixels a side, made now; at most 4000 |
 //! | `GET /pictures/NAME/thumbnail` | the small picture that was stored with it |
 //! | `GET /`, `GET /queues` | what the queue does, as a page and as JSON |
-//! | `GET /health` | 200 while the database answers |
+//! | `GET /health` | 200 while the database can be read |
 //!
 //! 429 says that the queue is full, or that enough pictures are on their way, before the body was
 //! read; after it, that the queue has filled meanwhile, or that another large picture is being
-//! decoded. 503 says that the database does not answer, 404 that there is no such picture, 400 that
-//! it is none, 413 that it is too large, 408 that it did not come in time.
+//! decoded. 503 says that the database does not answer or has no room, 404 that there is no such
+//! picture, 400 that it is none, 413 that it is too large, 408 that it did not come in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,7 +170,7 @@ impl IntoResponse for Failure {
                     .into_response()
             }
             Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, later, "the database does not answer\n")
+                (StatusCode::SERVICE_UNAVAILABLE, later, "the database cannot do that now\n")
                     .into_response()
             }
             Self::Body(error) => {

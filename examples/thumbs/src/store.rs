@@ -58,7 +58,7 @@ pub struct Unavailable(pub String);
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the database does not answer: {}", self.0)
+        write!(f, "the database: {}", self.0)
     }
 }
 

@@ -22,11 +22,11 @@ async fn what_the_database_says_is_for_whoever_runs_it() {
     for _ in 0..2 {
         let (status, said) = program.client.get("/health").await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(said, "the database does not answer\n");
+        assert_eq!(said, "the database cannot do that now\n");
     }
     program.signal("TERM");
     let (_, said) = program.ended().await;
-    assert_eq!(said.matches("thumbs: the database does not answer: ").count(), 1, "{said}");
+    assert_eq!(said.matches("thumbs: the database: ").count(), 1, "{said}");
 }
 
 /// By the environment and by the option.

@@ -19,7 +19,7 @@ async fn a_database_that_is_killed_comes_back_with_what_was_stored() {
     let client = serve(Pool::new(Kind::Cmwq, 64).unwrap(), Arc::new(store)).await;
     let (status, body) = client.post(picture(1)).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "it does not run yet");
-    assert_eq!(body, "the database does not answer\n", "and nothing of where it is");
+    assert_eq!(body, "the database cannot do that now\n", "and nothing of where it is");
     let mut by_hand = Raw::connect(&client.address).await;
     by_hand.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let answer = by_hand.until("\r\n\r\n").await;
@@ -103,7 +103,7 @@ async fn a_database_that_stands_still_is_one_that_does_not_answer() {
     for answer in asking {
         let (status, said) = answer.await.unwrap();
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(said, "the database does not answer\n");
+        assert_eq!(said, "the database cannot do that now\n");
     }
     assert_eq!(client.get("/health").await.0, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(client.get("/queues").await.0, StatusCode::OK, "the rest goes on");

@@ -4,6 +4,7 @@ mod client_goes_away;
 mod command;
 mod database_dies;
 mod ending;
+mod full_disk;
 mod over_load;
 mod serving;
 mod slow_clients;
