@@ -12,7 +12,8 @@ use crate::work::WorkItem;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grab {
     /// The item was queued here; now the caller owns its `PENDING`, and must publish or queue it.
-    Taken(Effects),
+    /// Its slot may start another.
+    Taken(Kick, Effects),
     /// The item is not queued here.
     NotHere,
 }
@@ -48,9 +49,8 @@ impl PoolState {
         let idle = WorkWord::off_queue(self.id(), self.config().is_bh());
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);
-        let mut effects =
-            self.dec_in_flight(at.pwq, word.color(), word.is_inactive(), Left::Cancelled);
-        effects.kick = if self.keeps(Rule::GrabKicks) { self.kick() } else { Kick::None };
-        Grab::Taken(effects)
+        let effects = self.dec_in_flight(at.pwq, word.color(), word.is_inactive(), Left::Cancelled);
+        let kick = if self.keeps(Rule::GrabKicks) { self.kick() } else { Kick::None };
+        Grab::Taken(kick, effects)
     }
 }

@@ -137,12 +137,11 @@ impl Kick {
     }
 }
 
-/// What an event demands of the driver, after the lock is dropped.
+/// What the end of an item, or taking one back, demands for queues and other pools. To be acted on
+/// after the lock is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effects {
-    /// Whom to wake.
-    pub kick: Kick,
     /// A flush of this queue waits for one pwq fewer.
     pub flush_done: Option<WqKey>,
     /// This pwq, of another pool, was given a slot of the node: call [`PoolState::grant`] on its
@@ -154,13 +153,13 @@ pub struct Effects {
 
 impl Effects {
     /// Nothing to do.
-    pub const NONE: Self = Self { kick: Kick::None, flush_done: None, grant: None, retired: None };
+    pub const NONE: Self = Self { flush_done: None, grant: None, retired: None };
 
-    /// Whether there is more to act on than the kick.
+    /// Whether there is nothing to act on, as mostly.
     #[inline]
     #[must_use]
-    pub const fn has_rest(&self) -> bool {
-        self.flush_done.is_some() || self.grant.is_some() || self.retired.is_some()
+    pub const fn is_none(&self) -> bool {
+        self.flush_done.is_none() && self.grant.is_none() && self.retired.is_none()
     }
 }
 

@@ -18,11 +18,11 @@ pub enum Next {
     /// [`worker_created`](crate::PoolState::worker_created) or
     /// [`create_failed`](crate::PoolState::create_failed) and ask again.
     Manage,
-    /// Park until woken. `watch`: work waits although the worker may not start it, so a running
-    /// worker that blocks must be noticed.
+    /// Park until woken.
     Sleep {
-        /// Arm the detection of blocking.
-        watch: bool,
+        /// Work waits that the worker may not start: a running worker that blocks must be noticed,
+        /// and this one need not look whether other pods have work.
+        work_waits: bool,
     },
     /// Leave: the record is gone.
     Exit,

@@ -166,7 +166,7 @@ fn an_item_is_begun_or_taken_back() {
         // SAFETY: it lives as long as the model.
         let grabbed = unsafe { pool.try_grab(NonNull::from(&s.items[2])) };
         drop(pool);
-        let is_taken = matches!(grabbed, Grab::Taken(_));
+        let is_taken = matches!(grabbed, Grab::Taken(..));
         assert_eq!(worker.join().unwrap(), u32::from(!is_taken));
     });
 }

@@ -60,7 +60,7 @@ impl World {
             }
             // SAFETY: the item is alive.
             let grab = unsafe { self.lock().try_grab(NonNull::from(&self.item)) };
-            if matches!(grab, Grab::Taken(_)) {
+            if matches!(grab, Grab::Taken(..)) {
                 return true;
             }
             thread::yield_now();

@@ -114,7 +114,7 @@ fn a_refused_queuers_event_survives_a_change_of_owner() {
         let queuer = queuer(&world);
         // SAFETY: the item is alive.
         let grab = unsafe { world.lock().try_grab(NonNull::from(&world.item)) };
-        assert!(matches!(grab, Grab::Taken(_)));
+        assert!(matches!(grab, Grab::Taken(..)));
         world.enqueue(&world.item);
         let seen = world.work_and_watch();
         queuer.join().unwrap();
@@ -156,7 +156,7 @@ fn an_item_is_either_cancelled_or_run() {
             thread::spawn(move || {
                 // SAFETY: the item is alive.
                 let grab = unsafe { world.lock().try_grab(NonNull::from(&world.item)) };
-                let taken = matches!(grab, Grab::Taken(_));
+                let taken = matches!(grab, Grab::Taken(..));
                 if taken {
                     world.item.release(world.item.word());
                 }

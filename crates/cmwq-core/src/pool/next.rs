@@ -77,7 +77,7 @@ impl PoolState {
         }
         if !self.need_more_worker() && !self.begins_anyway(id) {
             self.enter_idle(id, now());
-            return Some(Next::Sleep { watch: self.work_waits() });
+            return Some(Next::Sleep { work_waits: self.work_waits() });
         }
         if policy::may_start_working(self.nr_idle) || self.manager.is_some() {
             return None;

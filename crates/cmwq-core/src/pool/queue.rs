@@ -441,15 +441,15 @@ impl PoolState {
 
     /// A pwq of this pool was given a slot of its node (by
     /// [`NodeSlots::put`](crate::NodeSlots::put) or a raised limit). Returns which worker to wake,
-    /// and the next pwq if this one does not need the slot any more.
+    /// and the next pwq, of another pool, if this one does not need the slot any more.
     ///
     /// KERNEL: `node_activate_pending_pwq` — same fairness: one item, then to the end of the line.
-    pub fn grant(&mut self, pwq: PwqId) -> Effects {
+    pub fn grant(&mut self, pwq: PwqId) -> (Kick, Option<PwqRef>) {
         let mut grant = self.accept_slot(pwq);
         while let Some(next) = grant.filter(|next| next.pool == self.config.id) {
             grant = self.accept_slot(next.pwq);
         }
-        Effects { kick: self.kick(), grant, ..Effects::NONE }
+        (self.kick(), grant)
     }
 
     fn accept_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {

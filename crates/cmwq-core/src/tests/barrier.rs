@@ -191,7 +191,7 @@ fn cancelling_an_inactive_target_sets_its_barriers_free() {
     let (first, target, last) = (f.queue_new(pwq), f.queue_new(pwq), f.queue_new(pwq));
     let barriers = [(); 2].map(|()| glue(&mut f, target, FlushTarget::Queued));
     let _ = f.runs(a, first);
-    let Kick::Wake(b) = f.cancel(target).kick else { panic!("the barriers need a worker") };
+    let Kick::Wake(b) = f.cancel(target).0 else { panic!("the barriers need a worker") };
     assert!(work(last).word().is_inactive(), "no slot was freed");
     let _ = f.runs(b, barriers[1]);
     let _ = f.finish(b);

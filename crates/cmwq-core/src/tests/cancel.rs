@@ -8,7 +8,7 @@ use crate::{Effects, Grab, Kick, PoolConfig, PoolId, WorkWord, WqKey};
 fn a_queued_item_is_taken_and_stays_pending_until_published() {
     let (mut f, pwq, [a, _]) = Fixture::per_cpu();
     let item = f.queue_new(pwq);
-    assert_eq!(f.grab(item), Grab::Taken(Effects::NONE));
+    assert_eq!(f.grab(item), Grab::Taken(Kick::None, Effects::NONE));
     assert_eq!(work(item).word(), WorkWord::off_queue(PoolId(0), false).with_pending(true));
     assert!(work(item).claim().is_pending(), "a queuer is refused meanwhile");
     assert_eq!(f.grab(item), Grab::NotHere, "it cannot be taken twice");
@@ -44,7 +44,7 @@ fn what_a_freed_slot_activates_is_not_left_waiting() {
     assert!(!f.sleeps(w[2]), "w2 gives it to w3");
     let inactive = f.item();
     assert_eq!(f.queue(pwq, inactive), Kick::None);
-    assert_eq!(f.cancel(item).kick, Kick::Wake(w[2]));
+    assert_eq!(f.cancel(item).0, Kick::Wake(w[2]));
     let _ = f.runs(w[2], inactive);
 }
 
@@ -54,7 +54,7 @@ fn an_inactive_item_leaves_the_others_in_order() {
     let pwq = f.pwq(1);
     let items = [(); 4].map(|()| f.queue_new(pwq));
     let _ = f.runs(w[1], items[0]);
-    assert_eq!(f.cancel(items[2]), Effects::NONE);
+    assert_eq!(f.cancel(items[2]), (Kick::None, Effects::NONE));
     assert_eq!(f.pwq_load(pwq), Some((1, true, true)));
     for item in [items[1], items[3]] {
         let _ = f.finish(w[1]);
@@ -109,16 +109,16 @@ fn the_last_item_of_a_colour_completes_the_flush() {
     let (first, second) = (f.queue_new(pwq), f.queue_new(pwq));
     assert!(f.flush_prep(pwq, Some(0), Some(1)));
     let later = f.queue_new(pwq);
-    assert_eq!(f.cancel(first).flush_done, None);
-    assert_eq!(f.cancel(later).flush_done, None, "of another colour");
-    assert_eq!(f.cancel(second).flush_done, Some(WqKey(1)));
+    assert_eq!(f.cancel(first).1.flush_done, None);
+    assert_eq!(f.cancel(later).1.flush_done, None, "of another colour");
+    assert_eq!(f.cancel(second).1.flush_done, Some(WqKey(1)));
 }
 
 #[test]
 fn a_disabled_item_is_refused_by_its_word() {
     let (mut f, pwq, _) = Fixture::per_cpu();
     let item = f.queue_new(pwq);
-    assert!(matches!(f.grab(item), Grab::Taken(_)));
+    assert!(matches!(f.grab(item), Grab::Taken(..)));
     let idle = work(item).word().with_pending(false);
     work(item).publish_idle(idle.with_disable_depth(idle.disable_depth() + 1));
     let seen = work(item).claim();

@@ -71,8 +71,8 @@ impl Queue {
     fn cancel(&mut self, item: ItemPtr) {
         let at = work(item).word().pwq().expect("not queued");
         let pool = &mut self.pools[at.pool.0 as usize];
-        let effects = pool.f.cancel(item);
-        pool.act(effects.kick);
+        let (kick, effects) = pool.f.cancel(item);
+        pool.act(kick);
         self.left(item, effects);
     }
 

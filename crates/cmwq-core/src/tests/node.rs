@@ -243,9 +243,9 @@ impl Pools {
     fn grant(&mut self, mut grant: Option<PwqRef>) {
         while let Some(to) = grant {
             let pool = &mut self.pools[to.pool.0 as usize];
-            let effects = pool.f.grant(to.pwq);
-            grant = effects.grant;
-            pool.act(effects.kick);
+            let (kick, next) = pool.f.grant(to.pwq);
+            grant = next;
+            pool.act(kick);
         }
     }
 
@@ -265,8 +265,8 @@ impl Pools {
     fn cancel(&mut self, item: ItemPtr) -> Effects {
         let at = work(item).word().pwq().expect("not queued");
         let pool = &mut self.pools[at.pool.0 as usize];
-        let effects = pool.f.cancel(item);
-        pool.act(effects.kick);
+        let (kick, effects) = pool.f.cancel(item);
+        pool.act(kick);
         self.grant(effects.grant);
         effects
     }
@@ -513,9 +513,9 @@ fn a_limit_that_keeps_no_line_keeps_the_pwq() {
         assert_eq!(pool.enqueue(pwq, item), Kick::None);
         pool.try_grab(item)
     };
-    assert!(matches!(grab, Grab::Taken(_)));
+    assert!(matches!(grab, Grab::Taken(..)));
     assert_eq!(pool.remove_pwq(pwq), Err(Stays::AwaitsSlot));
-    assert_eq!(pool.grant(pwq), Effects::NONE);
+    assert_eq!(pool.grant(pwq), (Kick::None, None));
     assert!(pool.remove_pwq(pwq).is_ok());
     // SAFETY: it is on no list.
     unsafe { free_item(item) };

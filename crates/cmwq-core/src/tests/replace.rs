@@ -63,7 +63,7 @@ fn cancelling_the_last_item_drains_a_retired_pwq() {
     let pwq = f.pwq(1);
     let item = f.queue_new(pwq);
     assert!(!f.retire_pwq(pwq));
-    assert_eq!(f.cancel(item).retired, Some(WqKey(1)));
+    assert_eq!(f.cancel(item).1.retired, Some(WqKey(1)));
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Fixture {
     /// The worker must go to sleep. Returns `watch`.
     pub(super) fn sleeps(&mut self, id: WorkerId) -> bool {
         match self.next(id) {
-            Next::Sleep { watch } => watch,
+            Next::Sleep { work_waits } => work_waits,
             other => panic!("{id:?} should sleep, not {other:?}"),
         }
     }
@@ -262,11 +262,11 @@ impl Fixture {
     }
 
     /// The whole of `cancel_work` on a queued item.
-    pub(super) fn cancel(&mut self, item: ItemPtr) -> Effects {
+    pub(super) fn cancel(&mut self, item: ItemPtr) -> (Kick, Effects) {
         match self.grab(item) {
-            Grab::Taken(effects) => {
+            Grab::Taken(kick, effects) => {
                 work(item).publish_idle(work(item).word().with_pending(false));
-                effects
+                (kick, effects)
             }
             Grab::NotHere => panic!("nothing to cancel"),
         }

@@ -158,7 +158,7 @@ impl Queue {
         let Some(pool) = counter.work.word().pool() else { return };
         let mut state = self.pools[pool.0 as usize].lock();
         // SAFETY: as above.
-        let Grab::Taken(_) = (unsafe { state.try_grab(self.item(n)) }) else { return };
+        let Grab::Taken(..) = (unsafe { state.try_grab(self.item(n)) }) else { return };
         drop(state);
         // It may still be running; then its run does the rest. Whoever is refused from now on is
         // heard below.

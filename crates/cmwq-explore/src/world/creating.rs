@@ -1,8 +1,6 @@
 //! What an outcome demands after the lock was dropped; among it, making workers.
 
-use cmwq_core::{
-    Create, Creator, Effects, Kick, PwqRef, Retry, WorkerId, may_add_worker, yield_for,
-};
+use cmwq_core::{Create, Creator, Kick, PwqRef, Retry, WorkerId, may_add_worker, yield_for};
 
 use super::{Progress, Tid, Who, World};
 
@@ -175,9 +173,9 @@ impl World<'_> {
 
     fn grant(&mut self, tid: Tid, at: PwqRef) {
         let pool = at.pool.0 as u8;
-        let Effects { kick, grant, .. } = self.pools[usize::from(pool)].core.grant(at.pwq);
+        let (kick, next) = self.pools[usize::from(pool)].core.grant(at.pwq);
         self.unlock(tid, pool, kick);
-        if let Some(next) = grant {
+        if let Some(next) = next {
             self.thread(tid).todo.insert(0, Todo::Grant(next));
         }
     }

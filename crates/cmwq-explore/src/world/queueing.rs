@@ -320,9 +320,9 @@ impl World<'_> {
         let pointer = self.item_at(usize::from(item));
         // SAFETY: items stay where they are as long as the world.
         let grabbed = unsafe { self.pools[pool.0 as usize].core.try_grab(pointer) };
-        let Grab::Taken(effects) = grabbed else { return Progress::Blocked };
+        let Grab::Taken(kick, effects) = grabbed else { return Progress::Blocked };
         self.ledger.take_back(item);
-        self.unlock(tid, pool.0 as u8, effects.kick);
+        self.unlock(tid, pool.0 as u8, kick);
         let _ = self.rest(tid, &effects);
         Progress::Moved
     }

@@ -49,11 +49,11 @@ impl World<'_> {
                 thread.at = At::Awake;
                 thread.todo.push(Todo::Manage(pool, id));
             }
-            Next::Sleep { watch } => {
+            Next::Sleep { work_waits } => {
                 let is_closed = p.core.is_closed();
-                p.is_watched &= watch || !p.has_inbox;
-                self.unlock(tid, pool, if watch { Kick::Watch } else { Kick::None });
-                let looks = self.left.lending && !watch;
+                p.is_watched &= work_waits || !p.has_inbox;
+                self.unlock(tid, pool, if work_waits { Kick::Watch } else { Kick::None });
+                let looks = self.left.lending && !work_waits;
                 let thread = self.thread(tid);
                 thread.at = if looks { At::Looking } else { At::Parked };
                 if is_closed {
@@ -162,7 +162,7 @@ impl World<'_> {
                 }
             }
             _ => {
-                self.unlock(tid, run.pool, effects.kick);
+                self.unlock(tid, run.pool, Kick::None);
                 let _ = self.rest(tid, &effects);
             }
         }

@@ -285,8 +285,8 @@ impl Engine<'_> {
     }
 
     /// Acts on what finishing or cancelling an item demands.
-    pub(super) fn act(&mut self, pool: PoolNo, effects: Effects) {
-        self.kick(pool, effects.kick);
+    pub(super) fn act(&mut self, pool: PoolNo, kick: Kick, effects: Effects) {
+        self.kick(pool, kick);
         // The slot first: a removal of the pwq to which it is going waits for it.
         if let Some(to) = effects.grant {
             self.grant(to);
@@ -306,9 +306,9 @@ impl Engine<'_> {
         let mut grant = Some(to);
         while let Some(to) = grant {
             let pool = to.pool.0 as usize;
-            let effects = self.pools.list[pool].lock_unlisted().grant(to.pwq);
-            self.kick(pool, effects.kick);
-            grant = effects.grant;
+            let (kick, next) = self.pools.list[pool].lock_unlisted().grant(to.pwq);
+            self.kick(pool, kick);
+            grant = next;
         }
     }
 
@@ -323,7 +323,7 @@ impl Engine<'_> {
         let Some(pool) = word.pool().filter(|_| word.is_pending()) else { return false };
         let pool = pool.0 as usize;
         let core = self.pools.list[pool].lock();
-        let Grab::Taken(effects) = self.arena.try_grab(core, item) else {
+        let Grab::Taken(kick, effects) = self.arena.try_grab(core, item) else {
             self.check_pool(pool);
             // An item that a sabotaged driver has lost is nowhere.
             if self.config.sabotage.is_none() {
@@ -333,7 +333,7 @@ impl Engine<'_> {
         };
         self.pools.list[pool].nr_listed -= 1;
         self.cancelled(item, self.arena.word(item));
-        self.act(pool, effects);
+        self.act(pool, kick, effects);
         true
     }
 

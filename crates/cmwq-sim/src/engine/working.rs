@@ -89,13 +89,13 @@ impl Engine<'_> {
                 self.check_pool(home);
                 self.begin_creation(tid, Creator::Manager(id))
             }
-            Next::Sleep { watch } => self.sleep(tid, home, watch),
+            Next::Sleep { work_waits } => self.sleep(tid, home, work_waits),
             Next::Exit => self.exit(tid, home, id),
         }
     }
 
     /// The worker has no work here: looks whether another pod has, then parks.
-    fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
+    fn sleep(&mut self, tid: Tid, home: PoolNo, work_waits: bool) -> Turn {
         self.helping.occasions += 1;
         if self.has_to_watch(home) {
             self.kick(home, Kick::Watch);
@@ -104,7 +104,7 @@ impl Engine<'_> {
             self.check_pool(home);
         }
         self.plan_cull(home);
-        if !watch && let Some(turn) = self.lend(tid) {
+        if !work_waits && let Some(turn) = self.lend(tid) {
             return turn;
         }
         self.dismiss_if_closed(home);
@@ -385,11 +385,11 @@ impl Engine<'_> {
     /// lock, so other threads may come in between, before and after.
     fn leave_function(&mut self, tid: Tid, site: Site, id: WorkerId) -> Turn {
         let effects = self.lock_behind_item(tid, site.pool).finish(id);
-        if !effects.has_rest() {
+        if effects.is_none() {
             return self.after_item(tid, site.pool);
         }
         if self.config.costs.rest == 0 {
-            self.act(site.pool, effects);
+            self.act(site.pool, Kick::None, effects);
             return self.after_item(tid, site.pool);
         }
         self.check_core(site.pool);
@@ -409,7 +409,7 @@ impl Engine<'_> {
     /// Acts on the remaining effects; the lock is taken again only a while later.
     fn rest_is_over(&mut self, tid: Tid, rest: Rest) -> Turn {
         if let Some(effects) = rest.effects {
-            self.act(rest.site.pool, effects);
+            self.act(rest.site.pool, Kick::None, effects);
             return self.stay_outside(tid, Rest { effects: None, ..rest });
         }
         self.note(What::RestEnded(rest.site.group));
@@ -463,7 +463,7 @@ impl Engine<'_> {
                 Name::Barrier(barrier) => self.wait_is_over(barrier),
                 Name::Item(item) => unreachable!("item {item} was passed"),
             }
-            self.act(pool, passed.effects);
+            self.act(pool, Kick::None, passed.effects);
         }
     }
 

@@ -1,5 +1,5 @@
-//! What follows for queues and other pools when an item is finished or cancelled, beside a kick: a
-//! slot of the node's limit is handed over, a flush is complete, a replaced pwq has drained.
+//! What follows for queues and other pools when an item is finished or cancelled: a slot of the
+//! node's limit is handed over, a flush is complete, a replaced pwq has drained.
 
 use cmwq_core::Effects;
 
@@ -7,11 +7,10 @@ use crate::engine::pool::Pool;
 use crate::os::sync::leaves_out;
 
 impl Pool {
-    /// Acts on the effects of finishing or cancelling an item, without the kick, which goes to
-    /// [`unlock`](Self::unlock). Caller holds no core lock.
+    /// Acts on the effects of finishing or cancelling an item. Caller holds no core lock.
     #[inline]
     pub(crate) fn act_effects(&'static self, effects: Effects) {
-        if effects.has_rest() {
+        if !effects.is_none() {
             self.act_rare(effects);
         }
     }

@@ -110,8 +110,8 @@ fn steal(runtime: &'static Runtime, item: &WorkItem) -> bool {
     let mut guard = pool.lock();
     // SAFETY: borrowed, hence valid.
     match unsafe { guard.core.try_grab(NonNull::from(item)) } {
-        Grab::Taken(effects) => {
-            pool.unlock(guard, effects.kick);
+        Grab::Taken(kick, effects) => {
+            pool.unlock(guard, kick);
             pool.act_effects(effects);
             true
         }

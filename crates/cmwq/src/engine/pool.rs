@@ -15,8 +15,8 @@ use cmwq_core::help::board::Entry;
 use cmwq_core::help::{self, Progress, may_saturate};
 use cmwq_core::place::Belonging;
 use cmwq_core::{
-    Claim, Creator, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState,
-    PwqRef, Reading, WorkerId, place,
+    Claim, Creator, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
+    Reading, WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -416,7 +416,7 @@ impl Pool {
         while let Some(to) = grant.take() {
             let Some(pool) = runtime.pool(to.pool) else { return };
             let mut guard = pool.lock_unlisted();
-            let Effects { kick, grant: next, .. } = guard.core.grant(to.pwq);
+            let (kick, next) = guard.core.grant(to.pwq);
             pool.unlock(guard, kick);
             grant = next;
         }

@@ -51,7 +51,7 @@ impl Server<'_> {
         call();
         let mut guard = self.lock();
         let effects = guard.core.finish(self.id);
-        if effects.has_rest() {
+        if !effects.is_none() {
             self.charge_what_may_go(&mut guard, &effects);
             match self.is {
                 // Emptying the inbox may have called for somebody.

@@ -168,8 +168,8 @@ impl Worker {
                     self.pool.create_worker(Creator::Manager(self.id));
                     guard = self.lock_to_ask();
                 }
-                Next::Sleep { watch } => {
-                    self.sleep(guard, context, watch);
+                Next::Sleep { work_waits } => {
+                    self.sleep(guard, context, work_waits);
                     guard = self.lock_to_ask();
                 }
                 Next::Exit => {
@@ -225,15 +225,12 @@ impl Worker {
     #[inline]
     fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
         while let Some(Passed { barrier, is_last, effects }) = guard.core.pass_barrier(self.id) {
-            let rest = effects.has_rest().then_some(effects);
             drop(guard);
             // First, so that a thread that was woken does not find the item running any more.
             self.thread.mirror.ended();
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
-            if let Some(effects) = rest {
-                self.pool.act_effects(effects);
-            }
+            self.pool.act_effects(effects);
             guard = self.pool.lock_only();
             if is_last {
                 break;
@@ -348,7 +345,7 @@ impl Worker {
     }
 
     /// The worker is idle. Before it sleeps, it looks whether another pod has a backlog.
-    fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
+    fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, work_waits: bool) {
         let now = clock::coarse();
         self.thread.mirror.rest(|| now);
         guard.mirror.publish_ring(now);
@@ -362,7 +359,7 @@ impl Worker {
         let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
         self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
-        if !watch && self.pool.pods.is_some() && self.help(context) {
+        if !work_waits && self.pool.pods.is_some() && self.help(context) {
             return;
         }
         if self.thread.comm.turn_to(None) {

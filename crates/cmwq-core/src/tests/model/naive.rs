@@ -59,7 +59,7 @@ pub(super) struct Worker {
 pub(super) enum Step {
     Run(usize, Kick),
     Manage,
-    Sleep { watch: bool },
+    Sleep { work_waits: bool },
     Exit,
 }
 
@@ -308,7 +308,7 @@ impl Naive {
             }
             if !self.need_more() {
                 self.go_idle(id, now);
-                return Step::Sleep { watch: !self.worklist.is_empty() };
+                return Step::Sleep { work_waits: !self.worklist.is_empty() };
             }
             if self.idle.is_empty() && self.manager.is_none() && now >= self.no_create_before {
                 self.manager = Some(id);

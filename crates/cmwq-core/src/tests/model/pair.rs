@@ -162,7 +162,7 @@ impl Pair {
         let real = match self.f.next(id) {
             Next::Run(claim) => Step::Run(self.number_of(claim.item), claim.kick),
             Next::Manage => Step::Manage,
-            Next::Sleep { watch } => Step::Sleep { watch },
+            Next::Sleep { work_waits } => Step::Sleep { work_waits },
             Next::Exit => Step::Exit,
         };
         assert_eq!(real, naive, "{id:?}");
@@ -172,8 +172,8 @@ impl Pair {
                 self.note_kick(kick);
             }
             Step::Manage => self.note("next: manage"),
-            Step::Sleep { watch: true } => self.note("next: sleep and watch"),
-            Step::Sleep { watch: false } => self.note("next: sleep"),
+            Step::Sleep { work_waits: true } => self.note("next: sleep and watch"),
+            Step::Sleep { work_waits: false } => self.note("next: sleep"),
             Step::Exit => self.note("next: exit"),
         }
     }
@@ -275,7 +275,7 @@ impl Pair {
         let real = self.f.grab(self.items[item]);
         let expected = naive.map_or(Grab::NotHere, |(kick, flushed)| {
             let flush_done = wq.filter(|_| flushed);
-            Grab::Taken(Effects { kick, flush_done, ..Effects::NONE })
+            Grab::Taken(kick, Effects { flush_done, ..Effects::NONE })
         });
         assert_eq!(real, expected, "item {item}");
         if naive.is_some() {
