@@ -140,8 +140,9 @@ fn notes(foreign: bool) -> Vec<String> {
                    was made (Go: all)";
     let cpu = "CPU / work: CPU time of the process from the first queueing to the last end, by \
                that which its items burn";
-    let share = "foreign share: part of all CPU time that the busy loops kept; a pool that \
-                 computes in many threads at once is fast here by taking it from them";
+    let share = "foreign share: what the process left of all CPU time until the last item's end, \
+                 which the busy loops had; a pool that computes in many threads at once is fast \
+                 here by taking it from them";
     [threads, cpu].into_iter().chain(foreign.then_some(share)).map(str::to_owned).collect()
 }
 
@@ -194,9 +195,15 @@ fn row(outcome: &Outcome<Sample>, job: &Job, ideal_ns: f64) -> Row {
             // Items that only wait are no work to divide by.
             outcome.figure(by_work).filter(|_| work_ns > 0.0),
             // Shown only in the table that has a column for it.
-            outcome.figure(|one| one.foreign_share),
+            outcome.figure(|one| foreign_share(&one.sample, job.cpus)),
         ],
     )
+}
+
+/// What the process left of all CPU time until the last item ended. Not what the loops had while
+/// the process was there: one with sentinels may be there for long after its last item.
+fn foreign_share(sample: &Sample, cpus: usize) -> f64 {
+    1.0 - sample.cpu_ns / (sample.makespan_ns * cpus as f64)
 }
 
 fn ratios(rows: &[Row], ideal_ns: f64, cpus: usize, foreign: bool) -> Vec<Ratio> {
@@ -236,6 +243,15 @@ mod tests {
         let of = |at: usize| (ratios[at]["ratio"].as_f64(), ratios[at]["goal"].as_f64());
         assert_eq!(of(0), (Some(0.8), Some(1.0)), "more than is wanted meets the goal");
         assert_eq!(of(1), (Some(1.02), Some(CPU_GOAL)));
+    }
+
+    #[test]
+    fn the_foreign_share_is_what_the_process_left_until_the_last_item_ended() {
+        let sample =
+            Sample { makespan_ns: 364e6, max_computing: 2.0, cpu_ns: 439e6, base_threads: 1 };
+        // 439 ms of the 728 ms that two CPUs have.
+        let share = foreign_share(&sample, 2);
+        assert!((share - 0.397).abs() < 0.0005, "{share}");
     }
 
     #[test]

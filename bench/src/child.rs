@@ -35,8 +35,6 @@ pub(crate) struct Measured<S> {
     pub(crate) sample: S,
     /// Most threads at once, 0 if they were not counted.
     pub(crate) peak_threads: u64,
-    /// Part of all CPU time that foreign load had meanwhile.
-    pub(crate) foreign_share: f64,
     /// How long the foreground program took that ran beside it, 0 if there was none.
     pub(crate) foreground_ns: f64,
 }
@@ -70,7 +68,7 @@ pub(crate) fn run<S: DeserializeOwned>(command: &mut Command, watch: Watch) -> R
         bail!("{status}: {}", first_line(&complaint));
     }
     let sample = serde_json::from_str(&out).with_context(|| format!("not a result: {out:?}"))?;
-    Ok(Measured { sample, peak_threads: seen.peak_threads, foreign_share: 0.0, foreground_ns: 0.0 })
+    Ok(Measured { sample, peak_threads: seen.peak_threads, foreground_ns: 0.0 })
 }
 
 /// Reads the child's output to its end, with a second thread beside it that can end a child that

@@ -1,7 +1,6 @@
 //! Foreign load: busy loops in processes of their own, one per CPU, that have nothing to do with
 //! what is measured.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
@@ -37,18 +36,6 @@ impl Burners {
         }
         Ok(burners)
     }
-
-    /// CPU time that the busy loops have had so far, in nanoseconds.
-    pub(crate) fn cpu_ns(&self) -> f64 {
-        self.0.iter().filter_map(|child| cpu_ns(child.id())).sum()
-    }
-}
-
-/// The first number of `schedstat` is the time spent on a CPU. `None` where the kernel keeps no
-/// such statistics.
-fn cpu_ns(process: u32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
 }
 
 impl Drop for Burners {

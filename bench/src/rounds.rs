@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
@@ -73,7 +73,6 @@ impl<S> Outcome<S> {
         let map = |one: Measured<S>| Measured {
             sample: part(one.sample),
             peak_threads: one.peak_threads,
-            foreign_share: one.foreign_share,
             foreground_ns: one.foreground_ns,
         };
         Outcome { system, job, samples: samples.into_iter().map(map).collect(), problem }
@@ -156,9 +155,7 @@ impl Session {
         let job = Job { seed, ..outcome.job.clone() };
         let mut command = self.command(outcome.system, &job)?;
         let watch = Watch { limit: self.limit, count_threads: rounds.count_threads };
-        let burners = rounds.foreign.then(Burners::start).transpose()?;
-        let foreign_ns = || burners.as_ref().map_or(0.0, Burners::cpu_ns);
-        let (before_ns, start) = (foreign_ns(), Instant::now());
+        let _burners = rounds.foreign.then(Burners::start).transpose()?;
         let foreground = self.foreground.as_ref().map(Foreground::start).transpose()?;
         let measured = thread::scope(|scope| {
             // It may end before the measured child or after it.
@@ -170,11 +167,7 @@ impl Session {
         let (measured, foreground) = measured;
         let foreground_ns = foreground?.map_or(0.0, |took| sys::duration_ns(took) as f64);
         match measured {
-            Ok(measured) => {
-                let whole_ns = sys::duration_ns(start.elapsed()) as f64 * self.cpus as f64;
-                let foreign_share = (foreign_ns() - before_ns) / whole_ns;
-                outcome.samples.push(Measured { foreign_share, foreground_ns, ..measured });
-            }
+            Ok(measured) => outcome.samples.push(Measured { foreground_ns, ..measured }),
             Err(error) => outcome.problem = Some(format!("failed: {error:#}")),
         }
         Ok(())
