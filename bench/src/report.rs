@@ -132,6 +132,15 @@ impl Side {
         Self { name: name.to_owned(), value }
     }
 
+    /// The lowest of them that there is.
+    pub(crate) fn least(sides: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        sides
+            .into_iter()
+            .flatten()
+            .filter(|side| side.value.is_finite())
+            .min_by(|left, right| left.value.total_cmp(&right.value))
+    }
+
     /// A system's median in a column, infinite if it never got there; `None` if it is absent.
     pub(crate) fn of(rows: &[Row], system: System, column: usize) -> Option<Self> {
         rows.iter().find(|row| row.system == system)?.side(column)
@@ -173,11 +182,8 @@ impl Row {
 
 /// The lowest median of a column among the peers proper.
 pub(crate) fn best_peer(rows: &[Row], column: usize) -> Option<Side> {
-    rows.iter()
-        .filter(|row| row.role == Role::Peer)
-        .filter_map(|row| row.side(column))
-        .filter(|side| side.value.is_finite())
-        .min_by(|left, right| left.value.total_cmp(&right.value))
+    let peers = rows.iter().filter(|row| row.role == Role::Peer);
+    Side::least(peers.map(|row| row.side(column)))
 }
 
 /// Two numbers of the same run, one divided by the other.
