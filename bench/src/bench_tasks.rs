@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     /// How late the task came that wakes every millisecond.
     pub(crate) late_p99_ns: f64,
     pub(crate) max_computing: f64,
-    /// Threads that the process had before the first closure.
+    /// Threads that the process had before the pool was made.
     pub(crate) base_threads: u64,
 }
 

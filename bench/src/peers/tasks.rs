@@ -38,13 +38,13 @@ where
     W: Future<Output = ()> + Send,
 {
     let runtime = Runtime::new().context("starting tokio's runtime")?;
-    // Every thread that there is anyway.
+    // The runtime's threads are there; those of the pool are made from here on.
+    let threads = ThreadCount::of("self")?.read().context("reading the number of threads")?;
     runtime.block_on(async {
         for _ in 0..job.cpus {
             spawn(Box::new(|| ())).await;
         }
     });
-    let threads = ThreadCount::of("self")?.read().context("reading the number of threads")?;
     let computing: &'static Computing = Box::leak(Box::default());
     let gate = Gate::leaked(job.count);
     let (done, latencies) = std::sync::mpsc::channel();
