@@ -56,6 +56,11 @@ pub(crate) trait Peer: Sized + Send + Sync + 'static {
     /// Queues an item, from outside or from another item.
     fn spawn(&self, item: impl FnOnce() + Send + 'static);
 
+    /// Queues one of many items that may run on any CPU (directory hash).
+    fn spawn_anywhere(&self, item: impl FnOnce() + Send + 'static) {
+        self.spawn(item);
+    }
+
     /// Queues an item when `delay` has passed; with a timer thread beside the pool where the system
     /// has no timers (perf-wq).
     #[cfg_attr(
@@ -234,10 +239,15 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
     })
 }
 
+/// How many items those are.
+const fn warm_up_items(cpus: usize) -> usize {
+    cpus * 4
+}
+
 /// Runs a few empty items per CPU and waits for them, so that no measurement includes the very
 /// first thread start.
 pub(crate) fn warm_up<P: Peer>(peer: &P, cpus: usize) {
-    let items = cpus * 4;
+    let items = warm_up_items(cpus);
     let gate = Gate::leaked(items);
     for _ in 0..items {
         peer.spawn(|| gate.done());

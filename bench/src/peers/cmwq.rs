@@ -129,6 +129,14 @@ impl<const TOLD: bool> Peer for PerCpu<TOLD> {
         drop(self.queue.queue(item));
     }
 
+    /// Deals the items out to all CPUs: `queue` alone would leave them on the CPU of the one that
+    /// queues them.
+    fn spawn_anywhere(&self, item: impl FnOnce() + Send + 'static) {
+        // ORDERING: a counter only.
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        drop(self.queue.queue_on(self.cpus[turn % self.cpus.len()], item));
+    }
+
     fn block(call: impl FnOnce()) {
         if TOLD {
             cmwq::blocking(call);
@@ -137,21 +145,17 @@ impl<const TOLD: bool> Peer for PerCpu<TOLD> {
         }
     }
 
-    /// Deals the items out to all CPUs: `queue` alone would leave them on the CPU of the one that
-    /// queues them.
     fn spawn_mixed(
         &self,
         compute: impl FnOnce() + Send + 'static,
         wait: Duration,
         done: impl FnOnce() + Send + 'static,
     ) {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let cpu = self.cpus[turn % self.cpus.len()];
-        drop(self.queue.queue_on(cpu, move || {
+        self.spawn_anywhere(move || {
             compute();
             Self::block(|| thread::sleep(wait));
             done();
-        }));
+        });
     }
 
     fn spawn_block(&self, item: impl FnOnce() + Send + 'static) {

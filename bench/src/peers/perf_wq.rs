@@ -79,10 +79,24 @@ impl<const KIND: u8> Shared<KIND> {
             self.queues[self.load.queue_of(work)].queue_delayed_work(&self.works[work], delay);
         }
     }
+
+    /// As [`super::warm_up`] of pools: the first threads are made before anything is timed.
+    fn warm_up(&self, cpus: usize) -> Result<()> {
+        let queue = self.queues.first().context("a load without queues")?;
+        let item = |turn: usize| {
+            if KIND == Kind::Percpu as u8 {
+                queue.queue_on(self.cpus[turn % self.cpus.len()], || ())
+            } else {
+                queue.queue(|| ())
+            }
+        };
+        let items: Vec<_> = (0..super::warm_up_items(cpus)).map(item).collect();
+        items.into_iter().try_for_each(|item| item.join()).context("an empty item")
+    }
 }
 
 impl<const KIND: u8> Reschedules for Shared<KIND> {
-    fn start(_job: &Job, load: &'static Load) -> Result<&'static Self> {
+    fn start(job: &Job, load: &'static Load) -> Result<&'static Self> {
         let queue = |number| {
             let builder = Workqueue::builder(&format!("perf{number}"));
             let builder = match KIND {
@@ -92,7 +106,7 @@ impl<const KIND: u8> Reschedules for Shared<KIND> {
             };
             builder.build().context("creating a workqueue")
         };
-        leaked(|place: &'static OnceLock<Self>| {
+        let made = leaked(|place: &'static OnceLock<Self>| {
             let func = |work| {
                 DelayedWork::new(move || {
                     place.get().into_iter().for_each(|it| it.queue_again(work))
@@ -104,7 +118,9 @@ impl<const KIND: u8> Reschedules for Shared<KIND> {
                 cpus: sys::allowed_cpus()?,
                 load,
             })
-        })
+        })?;
+        made.warm_up(job.cpus)?;
+        Ok(made)
     }
 
     /// The works of per-CPU queues are dealt out to the CPUs and stay where they are.
