@@ -42,6 +42,8 @@ impl Kept {
 #[derive(Debug)]
 struct Line {
     experiment: String,
+    /// Where it is told of.
+    place: String,
     commit: String,
     kernel: String,
     date: String,
@@ -54,6 +56,7 @@ impl Line {
         let Machine { commit, kernel, date, load, .. } = &kept.machine;
         Self {
             experiment: experiment.to_owned(),
+            place: format!("#{experiment}"),
             commit: commit.clone().unwrap_or_else(|| NOT_RECORDED.to_owned()),
             kernel: kernel.clone(),
             date: date.clone(),
@@ -62,8 +65,9 @@ impl Line {
         }
     }
 
-    /// Of what a program of its own wrote: its line "2 CPUs, Linux 6.18, load before 0.5, …".
-    fn of_text(experiment: &str, text: &str) -> Self {
+    /// Of what a program or a script of its own wrote: its line "2 CPUs, Linux 6.18, load before
+    /// 0.5, 2026-11-22T10:00:00Z, …".
+    fn of_text(experiment: &str, place: &str, text: &str) -> Self {
         let told = text.lines().find(|line| line.contains(" CPU") && line.contains("Linux "));
         let parts: Vec<_> =
             told.unwrap_or_default().trim_end().trim_end_matches('.').split(", ").collect();
@@ -71,9 +75,11 @@ impl Line {
             let found = parts.iter().find_map(|part| part.strip_prefix(name));
             found.unwrap_or(NOT_RECORDED).to_owned()
         };
-        let date = parts.iter().find(|part| part.ends_with('Z')).unwrap_or(&NOT_RECORDED);
+        let is_date = |part: &&&str| part.starts_with("20") && part.contains('-');
+        let date = parts.iter().find(is_date).unwrap_or(&NOT_RECORDED);
         Self {
             experiment: experiment.to_owned(),
+            place: place.to_owned(),
             commit: part("commit "),
             kernel: part("Linux "),
             date: (*date).to_owned(),
@@ -102,8 +108,14 @@ pub(crate) fn write(out: &Path, folder: &Path, experiments: &[&str]) -> Result<(
     }
     // Measured by a program of its own, which writes this itself.
     if let Ok(thumbs) = fs::read_to_string(folder.join("thumbs.md")) {
-        lines.push(Line::of_text("thumbs", &thumbs));
+        lines.push(Line::of_text("thumbs", "#thumbs", &thumbs));
         let _ = write!(body, "\n## thumbs\n\n{thumbs}");
+    }
+    // Measured by scripts, whose tables stay where they are.
+    for script in ["commands", "builds"] {
+        if let Ok(text) = fs::read_to_string(folder.join(format!("{script}.md"))) {
+            lines.push(Line::of_text(script, &format!("report/{script}.md"), &text));
+        }
     }
     let text = format!("{HEAD}{}{}{body}", table(&lines), remarks(&lines, &missing));
     let file = out.join("REPORT.md");
@@ -115,11 +127,11 @@ fn table(lines: &[Line]) -> String {
         "\n| experiment | commit | kernel | date | load before | other programs |\n\
          |---|---|---|---|---:|---:|\n",
     );
-    for Line { experiment, commit, kernel, date, load, others } in lines {
+    for Line { experiment, place, commit, kernel, date, load, others } in lines {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "| [{experiment}](#{experiment}) | {commit} | {kernel} | {date} | {load} | {others} |"
+            "| [{experiment}]({place}) | {commit} | {kernel} | {date} | {load} | {others} |"
         );
     }
     text
@@ -176,7 +188,7 @@ mod tests {
 
     fn line(experiment: &str, commit: &str, date: &str) -> Line {
         let text = format!("2 CPUs, Linux 6.18, load before 0.5, {date}, commit {commit}.  \n");
-        Line::of_text(experiment, &text)
+        Line::of_text(experiment, "#", &text)
     }
 
     #[test]
@@ -198,9 +210,15 @@ mod tests {
     fn a_line_of_another_program_is_read() {
         let text = "`thumbs bench`  \n2 CPUs, Linux 6.18.44, load before 76.29, \
                     2026-11-23T19:24:28Z.  \n100 % are 254.8 requests.\n";
-        let said = table(&[Line::of_text("thumbs", text)]);
+        let said = table(&[Line::of_text("thumbs", "#thumbs", text)]);
         let expected = "| [thumbs](#thumbs) | not recorded | 6.18.44 | 2026-11-23T19:24:28Z | \
                         76.29 | not recorded |\n";
+        assert!(said.ends_with(expected), "{said}");
+        let text = "# Builds\n\n2 CPUs, Linux 6.18.44, load before 2.02, 2026-11-28, commit abc, \
+                    3 rounds in turn.\n";
+        let said = table(&[Line::of_text("builds", "report/builds.md", text)]);
+        let expected = "| [builds](report/builds.md) | abc | 6.18.44 | 2026-11-28 | 2.02 | \
+                        not recorded |\n";
         assert!(said.ends_with(expected), "{said}");
     }
 }
