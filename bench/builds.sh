@@ -1,17 +1,26 @@
 #!/usr/bin/env bash
 # Real builds whose jobs `cmwq run --jobserver` sizes, against each -j: libgit2 by make and by ninja, and this workspace's library by
-# cargo. In each round every build is made once at each size, one behind the other, each from nothing. Some ten minutes on two CPUs.
+# cargo. In each round every build is made once at each size, one behind the other in a new random order, each from nothing. Some
+# twenty minutes on two CPUs.
 #
-#   cargo build --release -p cmwq-cli && bench/builds.sh [ROUNDS]
+#   bench/builds.sh [ROUNDS]
 #
 # Needs cmake, a C compiler, and ninja since 1.13 (an older one is no client of a jobserver: that build is left out); cargo fetches
-# libgit2's source, which a crate's archive has. SIZES: others than 1 2 3 4. CMWQ: another command. OUT: where the table goes,
-# bench/report/builds.md unless said; "-": nowhere. BESIDE: what else the machine did, for the table's heading.
+# libgit2's source, which a crate's archive has. SIZES: others than 1 2 3 4. CMWQ: another command, in place of this tree's, which is
+# built first. OUT: where the table goes, bench/report/builds.md unless said; "-": nowhere. BESIDE: what else the machine did, for
+# the table's heading.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-cmwq=${CMWQ:-$root/target/release/cmwq}
-rounds=${1:-3} sizes=${SIZES:-1 2 3 4} out=${OUT:-$root/bench/report/builds.md}
-commit=$("$root"/bench/commit.sh 2>/dev/null) || commit="not recorded"
+. "$root/.ci/common"
+if [ -z "${CMWQ-}" ]; then
+    cargo build --release --quiet --manifest-path "$root/Cargo.toml" -p cmwq-cli
+    commit=$("$root"/bench/commit.sh 2>/dev/null) || commit="not recorded"
+else
+    # Nobody knows of which commit another command is.
+    commit="not recorded"
+fi
+cmwq=${CMWQ:-$(target_dir)/release/cmwq}
+rounds=${1:-7} sizes=${SIZES:-1 2 3 4} out=${OUT:-$root/bench/report/builds.md}
 read -r load _ </proc/loadavg
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -60,6 +69,8 @@ timed() {
     if [ "$1" = ninja ]; then kind=fifo; fi
     if [ "$2" = cmwq ]; then before=("$cmwq" run "--jobserver=$kind" --) size=(); fi
     "$1_clean"
+    # What the build before and its removal leave behind is not this one's.
+    sleep 0.3
     unset MAKEFLAGS CARGO_MAKEFLAGS
     took=$({ time "$1_with" "${size[@]}"; } 2>&1) || {
         cat "$folder/said" >&2
@@ -78,7 +89,7 @@ timed() {
 for ((round = 1; round <= rounds; round++)); do
     for build in $builds; do
         echo "round $round of $rounds: $build ($((SECONDS)) s)" >&2
-        for size in cmwq $sizes; do timed "$build" "$size"; done
+        for size in $(printf '%s\n' cmwq $sizes | shuf); do timed "$build" "$size"; done
     done
 done
 
@@ -87,11 +98,11 @@ table() {
     version=$(sed -n 's/.*LIBGIT2_VERSION *"\(.*\)"/\1/p' "$source/include/git2/version.h")
     echo "# Builds: \`cmwq run --jobserver\` against each -j"
     echo
-    echo "$(nproc) CPUs, Linux $(uname -r), load before $load, $(date -u +%Y-%m-%d), commit $commit, $rounds rounds in turn${BESIDE:+; $BESIDE}."
+    echo "$(nproc) CPUs, Linux $(uname -r), load before $load, $(date -u +%Y-%m-%dT%H:%M:%SZ), commit $commit, $rounds rounds in turn${BESIDE:+; $BESIDE}."
     echo "libgit2 $version without optimisation, by $(make --version | head -n 1) and by ninja, if that is new enough; and"
     echo "\`cmwq-observe\` with what it needs, by $(cargo --version | cut -d' ' -f1-2). For each N, seconds of wall time, and of CPU time"
-    echo "behind them, medians; then the best N, \`cmwq run\`, and how often as long it takes as the best N: the median of the rounds'"
-    echo "ratios, the least and the greatest. Made by \`bench/builds.sh\`."
+    echo "behind them, medians; then the best N by those, \`cmwq run\`, and how often as long it takes as the best N: the median of the same"
+    echo "rounds' ratios, the least and the greatest. Made by \`bench/builds.sh\`."
     echo
     awk -v whats="$builds" -v tools=-j -v sizes="$sizes" -v rounds="$rounds" -f "$root/bench/sizes.awk" "$folder/times"
 }

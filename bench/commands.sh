@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
 # `cmwq run`, which nobody sizes, against `xargs -P N` and GNU `parallel -j N` at each N, on five kinds of commands: some compute,
 # some sleep, for a moment or for half a second, some read a disk, some do both. In each round all are timed once, one behind the
-# other, so what disturbs the machine disturbs all of them. Then, once each, where `perf` may record the scheduler, how many of the
+# other in a new random order, so what disturbs the machine disturbs all of them. Then, once each, where `perf` may record the scheduler, how many of the
 # commands' processes are runnable. Some twenty-five minutes on two CPUs.
 #
-#   cargo build --release -p cmwq-cli && bench/commands.sh [ROUNDS] [COUNT]
+#   bench/commands.sh [ROUNDS] [COUNT]
 #
-# SIZES, KINDS, TOOLS: fewer of them. CMWQ: another command. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
+# SIZES, KINDS, TOOLS: fewer of them. CMWQ: another command, in place of this tree's, which is built first. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
 # BESIDE: what else the machine did, for the table's heading.
 set -euo pipefail
 here=$(dirname "$0")
-cmwq=${CMWQ:-$here/../target/release/cmwq}
+. "$here/../.ci/common"
+if [ -z "${CMWQ-}" ]; then
+    cargo build --release --quiet --manifest-path "$here/../Cargo.toml" -p cmwq-cli
+    commit=$("$here"/commit.sh 2>/dev/null) || commit="not recorded"
+else
+    # Nobody knows of which commit another command is.
+    commit="not recorded"
+fi
+cmwq=${CMWQ:-$(target_dir)/release/cmwq}
 rounds=${1:-5} count=${2:-64}
 sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap wait disk mixed}
 out=${OUT:-$here/report/commands.md}
-commit=$("$here"/commit.sh 2>/dev/null) || commit="not recorded"
 read -r load _ </proc/loadavg
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Not tools of their own, so that all of them pay for the same shell.
+# Not tools of their own, so that all of them pay for the same shell: one for each command, also where the tool starts that itself.
 cpu='i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'
 nap='sleep 0.05'
 wait='sleep 0.5'
@@ -33,7 +40,7 @@ if [[ $tools == *parallel* ]] && ! command -v parallel >/dev/null; then tools=xa
 
 # The tool may be run by another program.
 with_xargs() { seq "$count" | "${by[@]}" xargs -P "$1" -I'{}' sh -c "$2"; }
-with_parallel() { seq "$count" | "${by[@]}" parallel --will-cite -j "$1" -N0 sh -c "$(printf %q "$2")"; }
+with_parallel() { seq "$count" | PARALLEL_SHELL=$(command -v sh) "${by[@]}" parallel --will-cite -j "$1" -N0 "$2"; }
 with_cmwq() { seq "$count" | "${by[@]}" "$cmwq" run -I'@@' -- sh -c "$2"; }
 by=()
 
@@ -53,10 +60,11 @@ timed() {
 for ((round = 1; round <= rounds; round++)); do
     for kind in $kinds; do
         echo "round $round of $rounds: $kind ($((SECONDS)) s)" >&2
-        timed "$kind" cmwq 0
-        for size in $sizes; do
-            for tool in $tools; do timed "$kind" "$tool" "$size"; done
-        done
+        mapfile -t turns < <({
+            echo cmwq 0
+            for tool in $tools; do printf "$tool %s\n" $sizes; done
+        } | shuf)
+        for turn in "${turns[@]}"; do timed "$kind" $turn; done
     done
 done
 
@@ -84,9 +92,12 @@ count_all_runnable >"$folder/runnable"
 table() {
     echo "# \`cmwq run\` against the best size of others"
     echo
-    echo "$(nproc) CPUs, Linux $(uname -r), load before $load, $(date -u +%Y-%m-%d), commit $commit, $count commands, $rounds rounds in turn${BESIDE:+; $BESIDE}."
-    echo "For each N, seconds of wall time, and of CPU time behind them, medians; then the best N, \`cmwq run\`, and how often as long it"
-    echo "takes as that tool with its best N: the median of the rounds' ratios, the least and the greatest."
+    echo "$(nproc) CPUs, Linux $(uname -r), load before $load, $(date -u +%Y-%m-%dT%H:%M:%SZ), commit $commit, $count commands, $rounds rounds in turn${BESIDE:+; $BESIDE}."
+    echo "For each N, seconds of wall time, and of CPU time behind them, medians; then the best N by those, \`cmwq run\`, and how often as long"
+    echo "it takes as that tool with its best N: the median of the same rounds' ratios, the least and the greatest. Each command is one \`sh\`."
+    echo "Of GNU parallel's figures some 0.2 s are its own start, whatever the number of commands. It and \`cmwq run\` keep each"
+    echo "command's output together; \`xargs\` lets all write at once, as \`cmwq run -u\` does. What is read lies on $(stat -f -c %T "$folder")."
+    for tool in $tools; do echo "$("$tool" --version | head -n 1)."; done
     echo "Made by \`bench/commands.sh\`, which has the commands."
     echo
     awk -v whats="$kinds" -v tools="$tools" -v sizes="$sizes" -v rounds="$rounds" -f "$here/sizes.awk" "$folder/times"

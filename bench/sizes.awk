@@ -1,7 +1,8 @@
 # A table in Markdown of what takes how long at which size, and of `cmwq run`, which has none, against the best of them.
 #
 # Reads lines WHAT TOOL SIZE WALL USER SYSTEM, one for each round; of `cmwq run` the tool is cmwq and the size 0. Given by -v: rounds,
-# and whats, tools and sizes, each parted by blanks. Of several values it takes the median.
+# and whats, tools and sizes, each parted by blanks. Of several values it takes the median,
+# which for an even number of them is the mean of both middles.
 
 function sort_rounds(from, to,   i, j, x) {
     for (i = 1; i <= rounds; i++) to[i] = from[i]
@@ -12,10 +13,14 @@ function sort_rounds(from, to,   i, j, x) {
     }
 }
 
+function middle(sorted) {
+    return (sorted[int((rounds + 1) / 2)] + sorted[int(rounds / 2) + 1]) / 2
+}
+
 function median(times, key,   i, one, all) {
     for (i = 1; i <= rounds; i++) one[i] = times[key, i]
     sort_rounds(one, all)
-    return all[int((rounds + 1) / 2)]
+    return middle(all)
 }
 
 {
@@ -43,6 +48,6 @@ END {
         for (i = 1; i <= rounds; i++) ratio[i] = wall[own, i] / wall[key, i]
         sort_rounds(ratio, all)
         line = line sprintf(" %s | %.2f (%.2f) |", best, median(wall, own), median(cpu, own))
-        print line sprintf(" %.3f (%.2f to %.2f) |", all[int((rounds + 1) / 2)], all[1], all[rounds])
+        print line sprintf(" %.3f (%.2f to %.2f) |", middle(all), all[1], all[rounds])
     }
 }
