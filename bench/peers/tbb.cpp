@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -260,11 +261,21 @@ int64_t time_items(Pool& pool, const Job& job, int64_t count) {
         gate.wait();
     } else if (job.producers == "many") {
         std::vector<std::thread> producers;
+        std::barrier ready(job.cpus);
+        // Stamped by the producers: this thread may get a CPU only long after they began.
+        std::atomic<int64_t> began{INT64_MAX};
         for (int p = 0; p < job.cpus; ++p) {
-            producers.emplace_back(feed, count / job.cpus + (p < count % job.cpus ? 1 : 0));
+            producers.emplace_back([&, share = count / job.cpus + (p < count % job.cpus ? 1 : 0)] {
+                ready.arrive_and_wait();
+                const int64_t now = now_ns();
+                int64_t least = began.load();
+                while (now < least && !began.compare_exchange_weak(least, now)) {
+                }
+                feed(share);
+            });
         }
         gate.wait();
-        const int64_t elapsed = now_ns() - start;
+        const int64_t elapsed = now_ns() - began.load();
         for (auto& producer : producers) producer.join();
         return elapsed;
     } else if (job.producers == "inside") {
