@@ -36,9 +36,8 @@ const AGAIN: &str = "again: the same load a second time in the same process; poo
                      their threads \
                      before the first time, those that grow make them during it";
 
-const BEST_SIZE: &str = "best size: threads that the pool was given because that was fastest; \
-                         cmwq is \
-                         given none";
+const BEST_SIZE: &str = "best size: threads that the pool was given because that was fastest in \
+                         one run of each size; cmwq is given none";
 
 /// Steps of refinement around the best power of two; each halves the distance in the exponent.
 const REFINEMENTS: usize = 2;

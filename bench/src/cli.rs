@@ -74,8 +74,25 @@ struct Common {
     #[arg(long, global = true)]
     quick: bool,
     /// Give up on a measurement that takes longer than this many seconds.
-    #[arg(long, global = true, default_value = "60")]
+    #[arg(long, global = true, default_value_t = LIMIT_S)]
     limit_s: NonZeroU64,
+}
+
+const LIMIT_S: NonZeroU64 = NonZeroU64::new(60).unwrap();
+
+impl Common {
+    /// What an experiment is repeated with: the options that were given, and the seed that was
+    /// taken.
+    fn repeat(&self, seed: u64) -> String {
+        let names: Vec<_> = self.peers.iter().map(|system| system.name()).collect();
+        let given = [
+            self.quick.then(|| "--quick ".to_owned()),
+            self.runs.map(|runs| format!("--runs {runs} ")),
+            (!names.is_empty()).then(|| format!("--peers {} ", names.join(","))),
+            (self.limit_s != LIMIT_S).then(|| format!("--limit-s {} ", self.limit_s)),
+        ];
+        format!("{}--seed {seed}", given.into_iter().flatten().collect::<String>())
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -125,8 +142,9 @@ enum Command {
     Showing(ShowingOptions),
     /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
     Crypt(CryptOptions),
-    /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, woken, queues, power,
-    /// scaling and crypt, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// Seven of them, `mixed` also with foreign load: all but ten, perf-wq, showing, sizes,
+    /// waits, pictures, tasks, woken, queues, power, scaling and crypt; about five minutes on two
+    /// CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -294,7 +312,7 @@ fn compare(benchmark: Command, common: &Common) -> Result<()> {
         rng: Rng::with_seed(seed),
     };
     if let Command::Report(options) = benchmark {
-        return write_up::run(&mut session, &options, seed);
+        return write_up::run(&mut session, &options, seed, &common.repeat(seed));
     }
     let sections = sections(&mut session, benchmark)?;
     ensure!(
@@ -402,5 +420,16 @@ mod tests {
         let common = cli.unwrap().common;
         assert_eq!((common.peers, common.runs), (vec![System::Rayon, System::Go], Some(2)));
         assert!(Cli::try_parse_from(["bench", "mixed", "--runs", "0"]).is_err());
+    }
+
+    #[test]
+    fn what_repeats_an_experiment_names_every_option_that_was_given() {
+        let repeat = |given: &str| {
+            let words = ["bench", "report"].into_iter().chain(given.split_whitespace());
+            Cli::try_parse_from(words).unwrap().common.repeat(7)
+        };
+        assert_eq!(repeat(""), "--seed 7");
+        let all = "--quick --runs 2 --peers rayon,go --limit-s 90 --seed 7";
+        assert_eq!(repeat(all), all);
     }
 }

@@ -157,7 +157,13 @@ const EXPERIMENTS: [Experiment; 20] = [
 ];
 
 /// Runs the experiments and writes the document.
-pub(crate) fn run(session: &mut Session, options: &ReportOptions, seed: u64) -> Result<()> {
+/// `repeat` are the options that repeat one of them.
+pub(crate) fn run(
+    session: &mut Session,
+    options: &ReportOptions,
+    seed: u64,
+    repeat: &str,
+) -> Result<()> {
     let folder = options.out.join("report");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let names = EXPERIMENTS.map(|experiment| experiment.name);
@@ -183,7 +189,9 @@ pub(crate) fn run(session: &mut Session, options: &ReportOptions, seed: u64) -> 
             "report: {} ({turn} of {of}), {seconds} s so far",
             experiment.name
         );
-        let kept = measure(session, experiment, seed, &folder)?;
+        // As if it had been started alone.
+        session.rng = Rng::with_seed(seed);
+        let kept = measure(session, experiment, repeat, &folder)?;
         let text = serde_json::to_string_pretty(&kept)? + "\n";
         fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
         document::write(&options.out, &folder, &names)?;
@@ -194,11 +202,9 @@ pub(crate) fn run(session: &mut Session, options: &ReportOptions, seed: u64) -> 
 fn measure(
     session: &mut Session,
     experiment: &Experiment,
-    seed: u64,
+    repeat: &str,
     folder: &Path,
 ) -> Result<Kept> {
-    // As if it had been started alone.
-    session.rng = Rng::with_seed(seed);
     let before = Machine::describe();
     let others = Others::watch()?;
     let sections = (experiment.run)(session)?;
@@ -213,9 +219,7 @@ fn measure(
         }
         parts.push(part);
     }
-    let quick = if session.quick { " --quick" } else { "" };
-    let runs = session.runs.map_or_else(String::new, |runs| format!(" --runs {runs}"));
-    let command = format!("cmwq-bench {}{quick}{runs} --seed {seed}", experiment.arguments);
+    let command = format!("cmwq-bench {} {repeat}", experiment.arguments);
     let machine = Machine { command, ..before };
     Ok(Kept { machine, meanwhile, sections: parts })
 }

@@ -285,7 +285,7 @@ fn a_report_is_written_and_resumed() {
     let text = read("REPORT.md");
     for expected in [
         "## roundtrip",
-        "`cmwq-bench roundtrip --quick --runs 1 --seed 7`",
+        "`cmwq-bench roundtrip --quick --runs 1 --peers cmwq,futex,go --seed 7`",
         "| cmwq | ",
         "Other programs had",
         "report/roundtrip-p50.svg",
