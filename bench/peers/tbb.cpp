@@ -9,6 +9,7 @@
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
+#include <oneapi/tbb/version.h>
 
 #include <linux/futex.h>
 #include <sys/prctl.h>
@@ -323,6 +324,10 @@ void roundtrip(const Job& job) {
 
 int main(int argc, char** argv) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc == 2 && std::string(argv[1]) == "--version") {
+        std::puts(TBB_VERSION_STRING);
+        return 0;
+    }
     const Job job = parse(argc, argv);
     const std::map<std::string, void (*)(const Job&)> benches = {
         {"mixed", mixed}, {"block", block}, {"items", items}, {"roundtrip", roundtrip}};

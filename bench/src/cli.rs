@@ -34,7 +34,7 @@ use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
     bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, bench_woken, foreground,
-    foreign, peers, sys, write_up,
+    foreign, peers, sys, versions, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -319,7 +319,8 @@ fn compare(benchmark: Command, common: &Common) -> Result<()> {
         sections.iter().any(|section| !section.rows.is_empty()),
         "none of the systems named by --peers takes part in this benchmark"
     );
-    let report = Report { machine, seed, sections };
+    let versions = versions::of(&sections, &session.external);
+    let report = Report { machine, versions, seed, sections };
     let text =
         if common.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() };
     std::io::stdout().write_all(text.as_bytes())?;

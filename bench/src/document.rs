@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::NOT_RECORDED;
 use crate::machine::{Machine, Meanwhile};
+use crate::versions;
 
 /// What is kept of an experiment.
 #[derive(Debug, Deserialize, Serialize)]
@@ -17,6 +18,9 @@ pub(crate) struct Kept {
     /// Where and when, of which commit, and the command that repeats it.
     pub(crate) machine: Machine,
     pub(crate) meanwhile: Meanwhile,
+    /// Of the peers; none in what was kept before there were any.
+    #[serde(default)]
+    pub(crate) versions: Vec<String>,
     /// Title, table, ratios and notes of each section, in Markdown.
     pub(crate) sections: Vec<String>,
 }
@@ -98,10 +102,14 @@ pub(crate) fn write(out: &Path, folder: &Path, experiments: &[&str]) -> Result<(
             continue;
         };
         lines.push(Line::of(experiment, &kept));
-        let Kept { machine, meanwhile, sections } = kept;
+        let Kept { machine, meanwhile, versions, sections } = kept;
         let (command, place, beside) = (&machine.command, machine.place(), meanwhile.sentence());
         // Writing to a String cannot fail.
-        let _ = write!(body, "\n## {experiment}\n\n`{command}`  \n{place}.  \n{beside}\n");
+        let _ = write!(body, "\n## {experiment}\n\n`{command}`  \n{place}.  \n{beside}");
+        if !versions.is_empty() {
+            let _ = write!(body, "  \n{}", versions::line(&versions));
+        }
+        body.push('\n');
         for section in sections {
             let _ = write!(body, "\n{section}");
         }

@@ -50,6 +50,27 @@ impl External {
         self.built(system)?.ok()
     }
 
+    /// The version of `system` and of what compiles it; `None` where it is none of those here.
+    pub(crate) fn version(&self, system: System) -> Option<String> {
+        let program = self.program(system)?;
+        let said = |command: &mut Command| {
+            let output = output(command).ok().filter(|output| output.status.success())?;
+            Some(String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned())
+        };
+        match system {
+            System::Tbb => Some(format!(
+                "oneTBB {} by {}",
+                said(Command::new(program).arg("--version"))?,
+                said(Command::new(cxx()).arg("--version"))?
+            )),
+            System::Go | System::GoPark => {
+                // As "go version go1.24 linux/amd64".
+                Some(said(Command::new("go").arg("version"))?.split_whitespace().nth(2)?.to_owned())
+            }
+            _ => None,
+        }
+    }
+
     fn built(&self, system: System) -> Option<Result<&Path, &String>> {
         let describe = |error: anyhow::Error| format!("absent: {error:#}");
         match system {
@@ -67,8 +88,12 @@ impl External {
     }
 }
 
+fn cxx() -> String {
+    std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned())
+}
+
 fn build_tbb() -> Result<PathBuf> {
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned());
+    let compiler = cxx();
     let folder = build_folder("tbb")?;
     let source = folder.join(TBB_SOURCE.0);
     let program = folder.join("tbb-peer");

@@ -69,7 +69,11 @@ impl Foreground {
         let Self { program, amount, processes } = self;
         match program {
             Program::Ffmpeg(_) => {
-                format!("{processes} ffmpeg, MJPEG to MPEG-4, {amount} passes over 2 s of video")
+                let version = ffmpeg_version();
+                format!(
+                    "{processes} ffmpeg{version}, MJPEG to MPEG-4, {amount} passes over 2 s of \
+                     video"
+                )
             }
             Program::Builtin => format!("{processes} built-in computations of {amount} units"),
         }
@@ -110,6 +114,14 @@ fn ffmpeg() -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-loglevel", "error", "-filter_threads", "1"]);
     command
+}
+
+/// A blank and the version, as "ffmpeg version 7.1 Copyright …" has it.
+fn ffmpeg_version() -> String {
+    let output = Command::new("ffmpeg").arg("-version").stdin(Stdio::null()).output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let version = said.ok().and_then(|said| said.split_whitespace().nth(2).map(str::to_owned));
+    version.map_or_else(String::new, |version| format!(" {version}"))
 }
 
 /// Two seconds of moving test pictures as MJPEG, made once.

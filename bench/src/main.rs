@@ -52,6 +52,7 @@ mod stats;
 mod sys;
 mod systems;
 mod timers;
+mod versions;
 mod write_up;
 
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use crate::plot::Bar;
 use crate::rounds::Outcome;
 use crate::stats::Spread;
 use crate::systems::{Role, System};
+use crate::versions;
 
 /// What a number counts, and so how it is shown. All times are nanoseconds inside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -157,6 +158,11 @@ impl Row {
     /// The same row under a name of its own.
     pub(crate) fn labelled(self, label: String) -> Self {
         Self { label: Some(label), ..self }
+    }
+
+    /// The system, if there is anything of it.
+    pub(crate) fn measured(&self) -> Option<System> {
+        self.problem.is_none().then_some(self.system)
     }
 
     #[cfg(test)]
@@ -419,6 +425,7 @@ impl Serialize for Section {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
+    pub(crate) versions: Vec<String>,
     pub(crate) seed: u64,
     pub(crate) sections: Vec<Section>,
 }
@@ -426,7 +433,9 @@ pub(crate) struct Report {
 impl Report {
     /// Text for a terminal.
     pub(crate) fn text(&self) -> String {
-        let head = format!("{}\nseed {}", self.machine.line(), self.seed);
+        let versions = versions::line(&self.versions);
+        let versions = if versions.is_empty() { versions } else { versions + "\n" };
+        let head = format!("{}\n{versions}seed {}", self.machine.line(), self.seed);
         let sections = self.sections.iter().map(Section::text);
         std::iter::once(head).chain(sections).collect::<Vec<_>>().join("\n\n") + "\n"
     }

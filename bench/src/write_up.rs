@@ -24,7 +24,7 @@ use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
-    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, bench_woken, plot,
+    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, bench_woken, plot, versions,
 };
 
 /// Options of `report`.
@@ -221,7 +221,8 @@ fn measure(
     }
     let command = format!("cmwq-bench {} {repeat}", experiment.arguments);
     let machine = Machine { command, ..before };
-    Ok(Kept { machine, meanwhile, sections: parts })
+    let versions = versions::of(&sections, &session.external);
+    Ok(Kept { machine, meanwhile, versions, sections: parts })
 }
 
 #[cfg(test)]
