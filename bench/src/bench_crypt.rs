@@ -23,7 +23,7 @@ use xts_mode::{Xts128, get_tweak_default};
 use crate::job::{Bench, Job};
 use crate::peers::{self, Peer};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, row_of};
-use crate::rounds::{Cell, Outcome, Session};
+use crate::rounds::{Cell, Outcome, Session, each_round};
 use crate::stats::Spread;
 use crate::sys;
 use crate::systems::System;
@@ -228,7 +228,7 @@ fn section(session: &mut Session, options: &CryptOptions, issuers: usize) -> Res
             Column::new("CPU", Unit::Plain),
             Column::new("x system", Unit::Plain),
         ],
-        ratios: ratios(&rows),
+        ratios: ratios(&rows, &outcomes),
         rows,
         notes: NOTES.map(str::to_owned).to_vec(),
     })
@@ -249,14 +249,16 @@ fn row(outcome: &Outcome<Sample>, of_system: Option<Spread>) -> Row {
 }
 
 /// Bandwidth of `system` by that of a row: over 1 where the row loses.
-fn ratios(rows: &[Row]) -> Vec<Ratio> {
+fn ratios(rows: &[Row], outcomes: &[Outcome<Sample>]) -> Vec<Ratio> {
     let of = |system| Side::of(rows, system, 0);
+    let each = |system: System| each_round(outcomes, &system.name(), |one| one.sample.mib_per_s);
     let mut ratios = Vec::new();
     for (system, goal) in
         [(System::Cmwq, Some(GOAL)), (System::CmwqCache, None), (System::CmwqCacheStrict, None)]
     {
         let what = format!("bandwidth, {} / {}", System::CmwqWhole.name(), system.name());
-        let ratio = Ratio::new(what, Unit::Count, of(System::CmwqWhole), of(system));
+        let ratio = Ratio::new(what, Unit::Count, of(System::CmwqWhole), of(system))
+            .rounds(&each(System::CmwqWhole), &each(system));
         ratios.extend(match goal {
             Some(goal) => ratio.goal(goal),
             None => ratio.value(),

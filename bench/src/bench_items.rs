@@ -123,7 +123,7 @@ pub(crate) fn run(session: &mut Session, options: &ItemsOptions) -> Result<Secti
             count, rounds.runs,
         ),
         columns: COLUMNS.map(|(_, title)| Column::new(title, Unit::Time)).to_vec(),
-        ratios: ratios(&rows),
+        ratios: ratios(&rows, &outcomes),
         rows,
         notes: vec![FAR_GOAL.to_owned()],
     })
@@ -136,15 +136,25 @@ fn row(outcomes: &[Outcome<Sample>]) -> Row {
     row_of(teller, Bench::Items, figures.collect())
 }
 
-fn ratios(rows: &[Row]) -> Vec<Ratio> {
+fn ratios(rows: &[Row], outcomes: &[Outcome<Sample>]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
-    for (column, (_, title)) in COLUMNS.into_iter().enumerate() {
+    for (column, (producers, title)) in COLUMNS.into_iter().enumerate() {
+        let each = |name: &str| {
+            let of = |outcome: &&Outcome<Sample>| {
+                outcome.system.name() == name && outcome.job.producers == producers
+            };
+            let samples = outcomes.iter().find(of).map_or(&[][..], |outcome| &outcome.samples);
+            samples.iter().map(|one| one.sample.ns_per_item).collect::<Vec<_>>()
+        };
         for (kind, system, goal) in
             [("closures", System::Cmwq, CLOSURES_GOAL), ("embedded", System::CmwqWork, WORK_GOAL)]
         {
             let what = format!("{title}, {kind} / best peer");
             let ours = Side::of(rows, system, column);
-            ratios.extend(Ratio::new(what, Unit::Time, ours, best_peer(rows, column)).goal(goal));
+            let best = best_peer(rows, column);
+            let theirs = best.as_ref().map_or_else(Vec::new, |side| each(side.name()));
+            let ratio = Ratio::new(what, Unit::Time, ours, best);
+            ratios.extend(ratio.rounds(&each(&system.name()), &theirs).goal(goal));
         }
     }
     ratios

@@ -12,7 +12,7 @@ use crate::job::{Bench, Job, value_name};
 use crate::peers::Reschedules;
 use crate::perf_wq::{self, Length, Load, Variant, WORKLOADS};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
-use crate::rounds::{Cell, Outcome, Rounds, Session};
+use crate::rounds::{Cell, Outcome, Rounds, Session, each_round};
 use crate::stats::{Spread, percentile};
 use crate::sys::{self, ThreadCount};
 use crate::systems::System;
@@ -224,7 +224,7 @@ fn table(
         ),
         name,
         columns: columns(),
-        ratios: ratios(&rows),
+        ratios: ratios(&rows, &outcomes),
         rows,
         notes: notes(),
     })
@@ -306,12 +306,14 @@ fn row(outcome: &Outcome<Sample>, ideal_ns: f64, alone_ns: Option<f64>) -> Row {
     row_of(outcome, Bench::PerfWq, figures)
 }
 
-fn ratios(rows: &[Row]) -> Vec<Ratio> {
+fn ratios(rows: &[Row], outcomes: &[Outcome<Sample>]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     let none = || Side::of(rows, System::Nothing, 0);
+    let each = |system: System| each_round(outcomes, &system.name(), |one| one.foreground_ns);
     for system in [System::Cmwq, System::CmwqPercpu] {
         let ours = Side::of(rows, system, 0);
-        let slowdown = Ratio::new("foreground / without load", Unit::Time, ours, none());
+        let slowdown = Ratio::new("foreground / without load", Unit::Time, ours, none())
+            .rounds(&each(system), &each(System::Nothing));
         ratios.extend(slowdown.goal(SLOWDOWN_GOAL));
     }
     for (what, system) in [("original-mt", System::OriginalMt), ("original-st", System::OriginalSt)]

@@ -122,6 +122,9 @@ pub(crate) fn row_of<S>(outcome: &Outcome<S>, bench: Bench, figures: Vec<Option<
 pub(crate) struct Side {
     name: String,
     value: f64,
+    /// The least and the greatest of the rounds; `None` for what was not measured.
+    #[serde(skip)]
+    range: Option<(f64, f64)>,
 }
 
 impl Side {
@@ -130,7 +133,7 @@ impl Side {
     }
 
     pub(crate) fn named(name: &str, value: f64) -> Self {
-        Self { name: name.to_owned(), value }
+        Self { name: name.to_owned(), value, range: None }
     }
 
     /// The lowest of them that there is.
@@ -181,8 +184,8 @@ impl Row {
     }
 
     fn side(&self, column: usize) -> Option<Side> {
-        let median = self.figures.get(column)?.as_ref()?.median;
-        Some(Side { name: self.name(), value: median })
+        let Spread { median, min, max } = *self.figures.get(column)?.as_ref()?;
+        Some(Side { name: self.name(), value: median, range: Some((min, max)) })
     }
 }
 
@@ -203,7 +206,8 @@ pub(crate) struct Ratio {
     /// The ratio to stay at or below, where the project has set itself one.
     #[serde(skip_serializing_if = "Option::is_none")]
     goal: Option<f64>,
-    /// The least and the greatest ratio of a round, where both were measured in the same rounds.
+    /// The least and the greatest ratio of a round, where both were measured in the same rounds, or
+    /// one of them is a constant.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<(f64, f64)>,
 }
@@ -224,7 +228,13 @@ impl Ratio {
         let theirs = theirs.filter(|theirs| theirs.value.is_finite());
         MaybeRatio(ours.zip(theirs).map(|(ours, theirs)| {
             let ratio = ours.value / theirs.value;
-            Self { what: what.into(), ours, theirs, unit, ratio, goal: None, rounds: None }
+            let rounds = match (ours.range, theirs.range) {
+                (Some((least, most)), None) => Some((least / theirs.value, most / theirs.value)),
+                (None, Some((least, most))) => Some((ours.value / most, ours.value / least)),
+                _ => None,
+            };
+            let rounds = rounds.filter(|(least, most)| least < most);
+            Self { what: what.into(), ours, theirs, unit, ratio, goal: None, rounds }
         }))
     }
 

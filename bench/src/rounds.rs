@@ -79,6 +79,17 @@ impl<S> Outcome<S> {
     }
 }
 
+/// A figure of each round of the system of that name, in the order of the rounds: empty where there
+/// is none.
+pub(crate) fn each_round<S>(
+    outcomes: &[Outcome<S>],
+    name: &str,
+    value: impl Fn(&Measured<S>) -> f64,
+) -> Vec<f64> {
+    let of = outcomes.iter().find(|outcome| outcome.system.name() == name);
+    of.map_or_else(Vec::new, |outcome| outcome.samples.iter().map(value).collect())
+}
+
 /// How a benchmark's rounds are run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {

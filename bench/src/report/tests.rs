@@ -113,6 +113,19 @@ fn a_verdict_that_a_round_contradicts_is_not_decided() {
 }
 
 #[test]
+fn a_constant_is_compared_with_each_round() {
+    let rows = section().rows;
+    let ours = || Side::of(&rows, System::Cmwq, 0);
+    let line = |what: Option<Ratio>| what.unwrap().line();
+    let least = Some(Side::named("most", 1000.0));
+    let said = line(Ratio::new("x", Unit::Time, ours(), least).goal(1.0));
+    assert!(said.ends_with("met, but not decided: rounds 0.150–2.500)"), "{said}");
+    let wanted = Some(Side::named("wanted", 150.0));
+    let said = line(Ratio::new("x", Unit::Time, wanted, ours()).goal(1.0));
+    assert!(said.ends_with("met; rounds 0.060–1.000)"), "{said}");
+}
+
+#[test]
 fn a_ratio_with_one_side_is_none() {
     let rows = section().rows;
     let absent = || Side::of(&rows, System::Tbb, 0);
