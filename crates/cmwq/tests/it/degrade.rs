@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("degrade::one_cpu", one_cpu),
     ("degrade::fewer_cpus", fewer_cpus),
     ("degrade::no_nice", no_nice),
+    ("degrade::no_prctl", no_prctl),
     ("degrade::bad_settings", bad_settings),
 ];
 
@@ -64,6 +65,12 @@ fn with_fewer_cpus_than_at_the_start() {
 #[test]
 fn without_the_right_to_be_nice() {
     Stage::new("degrade::no_nice").user(NOBODY).play();
+}
+
+/// Names and timer slack of threads, which gVisor does not know either.
+#[test]
+fn without_prctl() {
+    Stage::new("degrade::no_prctl").play();
 }
 
 #[test]
@@ -268,6 +275,15 @@ fn fewer_cpus() {
 fn no_nice() {
     assert_works();
     assert_said("nice -20 refused");
+}
+
+fn no_prctl() {
+    if !may_be_nice() {
+        return;
+    }
+    sys::refuse(&[libc::SYS_prctl]).unwrap();
+    assert_works();
+    assert_eq!(cmwq::notices(), [""; 0]);
 }
 
 fn bad_settings() {
