@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::os::IS_MODEL;
 use crate::os::error::Error;
+use crate::os::notice::{self, Notice};
 use crate::os::sense::policy::Policy;
 use crate::os::sense::sched::set_nice_current;
 use crate::os::sense::thread;
@@ -210,6 +211,30 @@ impl Priority {
             // `setpriority` is older, and more sandboxes permit it.
             Ok(has) if has.is_normal_like(&wanted) => set_nice_current(wanted.niceness()),
             _ => wanted.assume(),
+        }
+    }
+
+    /// Says that threads of the library do without it.
+    #[cold]
+    pub(crate) fn say_refused(&self, error: &io::Error) {
+        match self.sched {
+            _ if self.is_base() => notice::once(Notice::Policy, || {
+                format!(
+                    "the process's own priority refused ({error}); some threads keep a lower one, \
+                     of those that created them (the library was first used from such a thread, or \
+                     the process was reniced)"
+                )
+            }),
+            Sched::Normal => notice::once(Notice::Nice, || {
+                format!(
+                    "nice {} refused ({error}); high-priority workers run at normal priority \
+                     (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
+                    self.nice
+                )
+            }),
+            sched => notice::once(Notice::Sched, || {
+                format!("scheduling policy {sched:?} refused ({error}); some workers do without it")
+            }),
         }
     }
 

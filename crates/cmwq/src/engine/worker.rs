@@ -6,13 +6,11 @@
 //! `PoolState::finish` → `next`, mostly under the same hold.
 
 use std::cell::Cell;
-use std::io;
 
 use cmwq_core::help::{self, Visit};
 use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
-use crate::engine::attrs::{Priority, Sched};
 use crate::engine::current::{self, Context};
 use crate::engine::detection;
 use crate::engine::flushing;
@@ -87,7 +85,7 @@ impl Worker {
         sense::sched::set_timer_slack_ns(runtime.timer_slack_ns);
         self.thread.record_stack();
         if let Err(error) = spec.priority.assume(runtime.base_policy) {
-            say_refused(spec.priority, &error);
+            spec.priority.say_refused(&error);
         }
         self.thread.set_senses(self.open_senses());
     }
@@ -462,22 +460,6 @@ impl Worker {
         if is_short {
             busy.runtime.service.wake_now();
         }
-    }
-}
-
-#[cold]
-fn say_refused(priority: Priority, error: &io::Error) {
-    match priority.sched {
-        Sched::Normal => notice::once(Notice::Nice, || {
-            format!(
-                "nice {} refused ({error}); high-priority workers run at normal priority (grant \
-                 CAP_SYS_NICE or raise RLIMIT_NICE)",
-                priority.nice
-            )
-        }),
-        sched => notice::once(Notice::Sched, || {
-            format!("scheduling policy {sched:?} refused ({error}); some workers do without it")
-        }),
     }
 }
 

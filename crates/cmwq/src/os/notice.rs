@@ -41,6 +41,7 @@ pub(crate) enum Notice {
     BhWaits,
     Cpu,
     Sched,
+    Policy,
     Control,
     RcuDisabled,
     Watchdog,

@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("attrs::another_policy", another_policy),
     ("attrs::favoured", favoured),
     ("attrs::needed_first", needed_first),
+    ("attrs::reniced", reniced),
 ];
 
 fn ordered(name: &str) -> Workqueue {
@@ -405,8 +406,10 @@ fn favoured() {
     if !sys::is_root() {
         return crate::support::scene::skip("only root can favour a process");
     }
-    if let Err(error) = sys::set_nice(-5) {
-        return crate::support::scene::skip(error);
+    for tid in [std::process::id().cast_signed(), 0] {
+        if let Err(error) = sys::set_nice_of(tid, -5) {
+            return crate::support::scene::skip(error);
+        }
     }
     sys::become_user(NOBODY).unwrap();
     assert!(sys::set_nice(-6).is_err());
@@ -439,17 +442,20 @@ fn no_bh_context_or_rescuer_is_as_who_needs_it_first() {
 
 const FIRST: &str = "CMWQ_TEST_FIRST";
 
+fn become_first() -> std::io::Result<()> {
+    match std::env::var(FIRST).unwrap().as_str() {
+        "nice" => sys::set_nice(19),
+        "batch" => sys::set_batch(0),
+        "idle" => sys::set_idle(),
+        _ => sys::set_real_time(),
+    }
+}
+
 fn needed_first() {
     let may_be_favoured = thread::spawn(|| sys::set_nice(-20).is_ok()).join().unwrap();
     let (class, _) = sys::policy();
     let expected = Some((class, if may_be_favoured { -20 } else { sys::nice() }));
     joined(unbound("begins").queue(|| ()));
-    let become_first = || match std::env::var(FIRST).unwrap().as_str() {
-        "nice" => sys::set_nice(19),
-        "batch" => sys::set_batch(0),
-        "idle" => sys::set_idle(),
-        _ => sys::set_real_time(),
-    };
     let first = thread::spawn(move || {
         if let Err(error) = become_first() {
             return skip(error);
@@ -463,6 +469,27 @@ fn needed_first() {
         eventually("the rescuer is as it should be", || of_rescuer() == expected);
     });
     first.join().unwrap();
+}
+
+/// Somebody changes the niceness of all threads, as `renice` does. New workers cannot undo it.
+#[test]
+fn what_is_said_of_refused_niceness_is_of_those_who_wanted_it() {
+    Stage::new("attrs::reniced").user(NOBODY).play();
+}
+
+fn reniced() {
+    let own = sys::nice();
+    joined(unbound("before").queue(|| ()));
+    for task in procfs::other_tasks() {
+        sys::set_nice_of(task.tid, 19).unwrap();
+    }
+    sys::set_nice(19).unwrap();
+    let cpu = sys::allowed_cpus()[0];
+    assert_eq!(joined(percpu("later").queue_on(cpu, sys::nice)), 19);
+    if own != 19 {
+        let notices = cmwq::notices();
+        assert!(notices.len() == 1 && notices[0].contains("the process's own"), "{notices:?}");
+    }
 }
 
 /// Nobody needs the workers of attributes that no queue has.

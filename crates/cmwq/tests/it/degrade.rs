@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use cmwq::{Attrs, Sched, Workqueue};
+
 use crate::support::cpus::confine_all;
 use crate::support::load::burn;
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
@@ -22,6 +24,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("degrade::fewer_cpus", fewer_cpus),
     ("degrade::no_nice", no_nice),
     ("degrade::no_prctl", no_prctl),
+    ("degrade::no_policy", no_policy),
     ("degrade::bad_settings", bad_settings),
 ];
 
@@ -71,6 +74,12 @@ fn without_the_right_to_be_nice() {
 #[test]
 fn without_prctl() {
     Stage::new("degrade::no_prctl").play();
+}
+
+/// Some filters, and other kernels, know `setpriority` and not what is newer.
+#[test]
+fn without_a_call_for_policies() {
+    Stage::new("degrade::no_policy").play();
 }
 
 #[test]
@@ -284,6 +293,19 @@ fn no_prctl() {
     sys::refuse(&[libc::SYS_prctl]).unwrap();
     assert_works();
     assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+fn no_policy() {
+    if !may_be_nice() {
+        return;
+    }
+    sys::refuse(&[libc::SYS_sched_getattr, libc::SYS_sched_setattr]).unwrap();
+    assert_works();
+    assert_eq!(cmwq::notices(), [""; 0], "nobody needs the call");
+    let nice = sys::nicer(5);
+    let wq = Workqueue::builder("nice").unbound().nice(nice).build().unwrap();
+    assert_eq!(joined(wq.queue(sys::nice)), nice);
+    wq.apply_attrs(&Attrs::new().sched(Sched::Fifo(1))).unwrap_err();
 }
 
 fn bad_settings() {

@@ -1,4 +1,4 @@
-//! The scheduling policy of the calling thread: class, niceness, real-time priority, deadline.
+//! The scheduling policy of a thread: class, niceness, real-time priority, deadline.
 //!
 //! By `sched_setattr`, which sets all of it at once, so that nothing is left of what a thread
 //! inherited from its creator.
@@ -60,15 +60,46 @@ impl Policy {
     /// # Errors
     /// If the kernel does not tell.
     pub(crate) fn of_current_thread() -> io::Result<Self> {
+        Self::of(CURRENT_THREAD)
+    }
+
+    fn of(tid: libc::pid_t) -> io::Result<Self> {
         let mut policy = Self::NORMAL;
         // SAFETY: `policy` is writable for the size that the call is told; the rest are numbers.
-        let rc = unsafe {
-            libc::syscall(libc::SYS_sched_getattr, CURRENT_THREAD, &raw mut policy, SIZE, NO_FLAGS)
-        };
-        check(rc)?;
+        let rc =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut policy, SIZE, NO_FLAGS) };
+        if let Err(error) = check(rc) {
+            return Self::by_older_calls(tid).ok_or(error);
+        }
         // What the kernel tells of a newer version would be refused when it is given back.
         policy.size = SIZE;
         Ok(policy)
+    }
+
+    /// More sandboxes permit these. They do not tell what a deadline thread has.
+    fn by_older_calls(tid: libc::pid_t) -> Option<Self> {
+        // SAFETY: all zeroes is a value of it; musl has more members than the priority.
+        let mut param = unsafe { std::mem::zeroed::<libc::sched_param>() };
+        // Not by the C library's functions, which some libraries leave unimplemented.
+        // SAFETY: `param` is writable; the rest are numbers.
+        let (class, rc, nice) = unsafe {
+            (
+                libc::syscall(libc::SYS_sched_getscheduler, tid),
+                libc::syscall(libc::SYS_sched_getparam, tid, &raw mut param),
+                libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid),
+            )
+        };
+        check(rc).ok()?;
+        let class = u32::try_from(class).ok()?;
+        let resets = class & libc::SCHED_RESET_ON_FORK.unsigned_abs() != 0;
+        let class = class & !libc::SCHED_RESET_ON_FORK.unsigned_abs();
+        let priority = u32::try_from(param.sched_priority).ok()?;
+        // The call itself has 20 less the level.
+        let nice = 20 - i32::try_from(nice).ok().filter(|nice| *nice > 0)?;
+        let nice = if priority > 0 { 0 } else { nice };
+        let flags = if resets { RESET_ON_FORK } else { 0 };
+        let policy = Self { class, flags, nice, priority, ..Self::NORMAL };
+        (!policy.is_deadline()).then_some(policy)
     }
 
     /// Makes it the calling thread's.
@@ -111,4 +142,17 @@ impl Policy {
 
 fn check(rc: c_long) -> io::Result<()> {
     if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_calls_tell_the_same() {
+        let newer = Policy::of_current_thread().unwrap();
+        let older = Policy::by_older_calls(CURRENT_THREAD).unwrap();
+        assert!(older.is_like(&newer), "{older:?}, {newer:?}");
+        assert_eq!(Policy::by_older_calls(-1), None);
+    }
 }

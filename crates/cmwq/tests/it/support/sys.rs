@@ -193,8 +193,13 @@ pub(crate) fn nicer(steps: i32) -> i32 {
 
 /// Sets the nice level of the calling thread.
 pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
+    set_nice_of(0, nice)
+}
+
+/// Sets the nice level of a thread of this process, 0 for the calling one.
+pub(crate) fn set_nice_of(tid: i32, nice: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, gettid() as libc::id_t, nice) })
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, nice) })
 }
 
 /// Makes a thread of this process one for batches, as `chrt --batch` does.
