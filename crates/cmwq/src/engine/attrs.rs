@@ -34,7 +34,7 @@ use crate::record::QueueSettings;
 #[non_exhaustive]
 pub struct Attrs {
     /// Nice level, −20 (favoured) to 19. 0, the default, is what the process had when it first used
-    /// this library. For [`Sched::Normal`] only.
+    /// this library: what its first thread had. For [`Sched::Normal`] only.
     pub nice: i32,
     /// The CPUs that may run the queue's items; `None`, the default, stands for all. What the
     /// [mask of unbound queues](crate::unbound_cpumask) does not have is left out; if nothing is

@@ -356,7 +356,7 @@ impl Runtime {
             pools: Table::new(first_pool),
             managed,
             placement,
-            base_policy: Policy::of_current_thread().unwrap_or(Policy::normal(0)),
+            base_policy: Policy::of_process(),
             timer_slack_ns: sense::sched::timer_slack_ns(),
             registry: Mutex::new(Registry::default()),
             is_frozen: AtomicBool::new(false),

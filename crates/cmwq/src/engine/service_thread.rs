@@ -10,6 +10,7 @@ use cmwq_core::detect::tick::TickFound;
 use cmwq_core::place::Rescan;
 use cmwq_core::{FIRE_BATCH, Nanos, Timer, WorkItem};
 
+use crate::engine::attrs::Priority;
 use crate::engine::creator::{Creations, CreatorThread};
 use crate::engine::delayed::{self, Held};
 use crate::engine::detection;
@@ -81,6 +82,11 @@ impl Loop {
     fn run(mut self) {
         Service::begin();
         if !IS_MODEL {
+            // Whoever was the first to use the library.
+            let own = Priority::default();
+            if let Err(error) = own.assume(self.runtime.base_policy) {
+                own.say_refused(&error);
+            }
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);

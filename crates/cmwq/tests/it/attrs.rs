@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("attrs::another_policy", another_policy),
     ("attrs::favoured", favoured),
     ("attrs::needed_first", needed_first),
+    ("attrs::used_first", used_first),
     ("attrs::reniced", reniced),
 ];
 
@@ -469,6 +470,38 @@ fn needed_first() {
         eventually("the rescuer is as it should be", || of_rescuer() == expected);
     });
     first.join().unwrap();
+}
+
+/// The first to use the library may be anybody.
+#[test]
+fn no_worker_is_as_who_uses_the_library_first() {
+    for first in ["nice", "batch", "idle", "real-time"] {
+        Stage::new("attrs::used_first").env(FIRST, first).play();
+    }
+    // Who is nicer, or idle, cannot undo it without privileges.
+    Stage::new("attrs::used_first").env(FIRST, "batch").user(NOBODY).play();
+    Stage::new("attrs::used_first").env(FIRST, "real-time, once privileged").play();
+}
+
+fn used_first() {
+    let expected = procfs::class_and_nice(std::process::id().cast_signed());
+    let odd = thread::spawn(move || {
+        if let Err(error) = become_first() {
+            return skip(error);
+        }
+        if std::env::var(FIRST).unwrap().contains("once privileged") && sys::is_root() {
+            sys::become_user(NOBODY).unwrap();
+        }
+        let class_and_nice = || procfs::class_and_nice(sys::gettid());
+        for cpu in sys::allowed_cpus() {
+            assert_eq!(joined(percpu("odd").queue_on(cpu, class_and_nice)), expected);
+        }
+        assert_eq!(joined(unbound("odd").queue(class_and_nice)), expected);
+        let service = procfs::tid_of("cmwq/service").unwrap();
+        assert_eq!(procfs::class_and_nice(service), expected);
+        assert_eq!(cmwq::notices(), [""; 0]);
+    });
+    odd.join().unwrap();
 }
 
 /// Somebody changes the niceness of all threads, as `renice` does. New workers cannot undo it.

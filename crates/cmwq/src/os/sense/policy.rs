@@ -63,6 +63,17 @@ impl Policy {
         Self::of(CURRENT_THREAD)
     }
 
+    /// What the threads of the process have that were given no other: what its first thread hands
+    /// on. If that is a real-time thread and the caller is not, what the caller hands on.
+    pub(crate) fn of_process() -> Self {
+        let mine = Self::of_current_thread().map_or(Self::NORMAL, Self::handed_on);
+        // SAFETY: takes nothing and cannot fail.
+        match Self::of(unsafe { libc::getpid() }).map(Self::handed_on) {
+            Ok(first) if mine.is_real_time() || !first.is_real_time() => first,
+            _ => mine,
+        }
+    }
+
     fn of(tid: libc::pid_t) -> io::Result<Self> {
         let mut policy = Self::NORMAL;
         // SAFETY: `policy` is writable for the size that the call is told; the rest are numbers.
@@ -102,6 +113,16 @@ impl Policy {
         (!policy.is_deadline()).then_some(policy)
     }
 
+    /// What threads begin with that are created by one with this policy.
+    fn handed_on(self) -> Self {
+        let begins = Self { flags: 0, ..self.without_slice() };
+        match self.flags & RESET_ON_FORK {
+            0 => begins,
+            _ if self.is_real_time() || self.is_deadline() => Self::NORMAL,
+            _ => Self { nice: self.nice.max(0), ..begins },
+        }
+    }
+
     /// Makes it the calling thread's.
     ///
     /// # Errors
@@ -135,6 +156,10 @@ impl Policy {
         self.nice
     }
 
+    fn is_real_time(&self) -> bool {
+        self.priority > 0
+    }
+
     pub(crate) fn is_deadline(&self) -> bool {
         self.class == SCHED_DEADLINE
     }
@@ -154,5 +179,17 @@ mod tests {
         let older = Policy::by_older_calls(CURRENT_THREAD).unwrap();
         assert!(older.is_like(&newer), "{older:?}, {newer:?}");
         assert_eq!(Policy::by_older_calls(-1), None);
+    }
+
+    #[test]
+    fn what_is_reset_is_not_handed_on() {
+        let resets = |policy| Policy { flags: RESET_ON_FORK, ..policy };
+        let fifo = Policy::real_time(3, false);
+        assert_eq!(fifo.handed_on(), fifo);
+        assert_eq!(resets(fifo).handed_on(), Policy::NORMAL);
+        assert_eq!(Policy::deadline(1, 2, 3).handed_on(), Policy::NORMAL);
+        assert_eq!(Policy::normal(-4).handed_on(), Policy::normal(-4));
+        assert_eq!(resets(Policy::normal(-4)).handed_on(), Policy::normal(0));
+        assert_eq!(resets(Policy::normal(4)).handed_on(), Policy::normal(4));
     }
 }
