@@ -279,7 +279,7 @@ impl<P: Guarded> Sentinel<P> {
                 // again unless nobody else can run.
                 yield_now();
             }
-            if sense::sched::current_cpu() != Some(cpu) {
+            if sense::sched::current_cpu().is_some_and(|here| here != cpu) {
                 // Its CPU has left, or it was moved from outside. It knows nothing about the CPU
                 // that it runs on now. ORDERING: no pairing: a hint.
                 events.is_one_astray.store(true, Ordering::Relaxed);

@@ -296,11 +296,13 @@ impl Worker {
     /// Notes which CPU the thread is on, and reports that it should be elsewhere.
     #[inline(never)]
     fn look_where_it_is(&self) {
-        let cpu = sense::sched::current_cpu().unwrap_or(0);
-        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
-            self.pool.runtime.service.rescan_soon();
+        // Where a filter refuses the call, nobody is known to be misplaced.
+        if let Some(cpu) = sense::sched::current_cpu() {
+            if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
+                self.pool.runtime.service.rescan_soon();
+            }
+            self.thread.set_cpu(cpu);
         }
-        self.thread.set_cpu(cpu);
         if self.pool.has_lone_cpu() {
             self.runs_to_look.set(RUNS_PER_LOOK - 1);
         }
