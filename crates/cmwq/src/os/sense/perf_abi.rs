@@ -19,9 +19,21 @@ pub(super) const WATERMARK: u64 = 1 << 14;
 /// `flags`: write a record when the thread leaves a CPU and when it gets one again.
 pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
 
-/// `ioctl` that tells the number by which the kernel knows an event, on machines that number such
-/// calls as most do.
-pub(super) const PERF_EVENT_IOC_ID: libc::c_ulong = 0x8008_2407;
+/// `ioctl` that tells the number by which the kernel knows an event. A few machines mark calls that
+/// read by another bit than most.
+pub(super) const PERF_EVENT_IOC_ID: libc::c_ulong = {
+    let reads = if cfg!(any(
+        target_arch = "mips64",
+        target_arch = "mips64r6",
+        target_arch = "powerpc64",
+        target_arch = "sparc64"
+    )) {
+        1 << 30
+    } else {
+        1 << 31
+    };
+    reads | 0x0008_2407
+};
 
 /// Flag of the system call: close the descriptor on `exec`.
 pub(super) const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
