@@ -107,6 +107,7 @@ impl Loop {
             self.write_comms(now);
             self.service.plan.sleep(|| self.deadline());
         }
+        self.runtime.placement.forget_widest_mask();
         self.create(Creations { end: true, ..Creations::default() });
     }
 

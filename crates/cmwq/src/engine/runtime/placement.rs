@@ -204,6 +204,20 @@ impl Placement {
         self.is_mask_set.set();
     }
 
+    /// Called by the service thread when it ends: its number may become another's.
+    pub(crate) fn forget_widest_mask(&self) {
+        // ORDERING: no pairing: who looks at this moment still finds the thread.
+        self.mask_tid.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a thread's mask tells which CPUs the process has.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "no model uses it")]
+    pub(crate) fn knows_widest_mask(&self) -> bool {
+        // ORDERING: ordered by `is_mask_set`.
+        self.mask_tid.load(Ordering::Relaxed) != 0
+    }
+
     /// What the system leaves of that thread's mask. Linux before 6.2 left out of a mask what was
     /// off when it was set; so what has come since is added, unless somebody has confined the
     /// thread. Who was confined is known only while what was taken from him is on.

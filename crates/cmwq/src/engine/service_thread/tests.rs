@@ -33,6 +33,18 @@ fn a_nice_thread_that_comes_late_gets_a_worker() {
     assert_eq!(late.join().unwrap(), 3);
 }
 
+/// Its number may be another thread's then, whose mask tells nothing of the process.
+#[test]
+fn its_mask_tells_nothing_when_it_has_ended() {
+    let runtime = runtime();
+    runtime.rescan(false);
+    runtime.service.stop();
+    while !runtime.service.has_ended() {
+        thread::yield_now();
+    }
+    assert!(!runtime.placement.knows_widest_mask());
+}
+
 /// A first worker is not kept waiting by the pause after a failure, as a spare one is. Asked for
 /// twice, it is created once.
 #[test]
