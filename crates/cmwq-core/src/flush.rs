@@ -38,6 +38,37 @@ pub enum Start {
     Wait,
 }
 
+/// A set of colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Colors(u16);
+
+const _: () = assert!(WORK_NR_COLORS as u32 == u16::BITS, "one bit for each colour");
+
+impl Colors {
+    /// All of them.
+    pub const ALL: Self = Self(u16::MAX);
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// From one colour of the ring to another, both included.
+    #[must_use]
+    pub fn from_to(first: u8, last: u8) -> Self {
+        let mut set = 1 << last;
+        let mut color = first;
+        while color != last {
+            set |= 1 << color;
+            color = next_color(color);
+        }
+        Self(set)
+    }
+
+    /// Whether this colour is one of them.
+    #[must_use]
+    pub const fn has(self, color: u8) -> bool {
+        self.0 >> color & 1 == 1
+    }
+}
+
 /// The flush state of one workqueue. `F` names a waiting flusher. Lock: WQ.
 #[derive(Debug)]
 pub struct FlushState<F> {
@@ -107,6 +138,21 @@ impl<F: Copy + PartialEq> FlushState<F> {
     #[must_use]
     pub const fn first(&self) -> Option<F> {
         self.first
+    }
+
+    /// The colours of the items that a flusher waits for; of those in flight, no younger one has
+    /// any of these. Without a colour yet, it waits for all. None, if it has been completed.
+    ///
+    /// KERNEL: none.
+    #[must_use]
+    pub fn awaited(&self, me: F) -> Colors {
+        if self.overflow.contains(&me) {
+            return Colors::ALL;
+        }
+        let behind = self.queue.iter().find(|(flusher, _)| *flusher == me);
+        let first = self.first.filter(|first| *first == me).map(|_| self.flush_color);
+        let mine = first.or(behind.map(|(_, color)| *color));
+        mine.map_or(Colors::NONE, |mine| Colors::from_to(self.flush_color, mine))
     }
 
     /// The first flusher's colour is empty: complete those that waited for it too, admit the

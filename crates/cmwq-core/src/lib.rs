@@ -73,7 +73,7 @@ pub use cancel::Grab;
 pub use closed::{Closed, drain_is_long};
 pub use counts::PwqCounts;
 pub use delayed::{FIRE_BATCH, TICK_NS, Timer, Wheel};
-pub use flush::{FlushState, Start};
+pub use flush::{Colors, FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeLimits, NodeMemory, NodeSlots, Sharing};

@@ -124,6 +124,48 @@ fn items_that_wait_for_each_other_are_reported_while_they_do() {
     assert_eq!(told.collect::<Vec<_>>(), [(50, 0, 40), (90, 0, 80)]);
 }
 
+/// An item flushes the other queue at 1 ms. There another one sleeps until 125 ms, and one that was
+/// queued at `at` waits for the next run of the first one, which is taken back at 120 ms.
+fn who_flushes_what_was_queued(at: Nanos) -> Vec<(u64, usize, u64)> {
+    let queue = |name: &str| QueueSpec {
+        name: name.into(),
+        flags: [Flag::Percpu].into_iter().collect(),
+        max_active: if name == "own" { 1 } else { 8 },
+        ..QueueSpec::default()
+    };
+    let item = |queue, ops: &[Op]| Item { queue, ops: ops.into(), nr_queueings: 1 };
+    let of_item = |item| Op::Queue { item, cpu: Some(0) };
+    let call = |at, op| Call { at, op };
+    let mut plan = Plan {
+        queues: vec![queue("own"), queue("flushed")],
+        items: vec![
+            item(0, &[Op::Burn(MS), of_item(0), Op::FlushQueue(1)]),
+            item(1, &[Op::Burn(2 * MS), Op::FlushItem(0)]),
+            item(1, &[Op::Sleep(125 * MS)]),
+        ],
+        calls: vec![call(0, of_item(2)), call(0, of_item(0)), call(120 * MS, Op::Cancel(0))],
+        ..Plan::default()
+    };
+    plan.calls.push(call(at, of_item(1)));
+    plan.calls.sort_by_key(|call| call.at);
+    let outcome = simulate(&plan, &config(40));
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    let flushed = outcome.events.iter().any(|event| matches!(event.what, What::FlushEnded(..)));
+    assert!(flushed, "the run ends");
+    let told = outcome.events.iter().filter_map(|event| match event.what {
+        What::CircleStalled(item, time) => Some((event.t / MS, item, time / MS)),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// A flush waits for what was queued before it, so that who was queued later may wait for it.
+#[test]
+fn who_waits_for_a_flush_that_does_not_wait_for_it_is_not_reported() {
+    assert_eq!(who_flushes_what_was_queued(0), [(50, 0, 40), (90, 0, 80)]);
+    assert_eq!(who_flushes_what_was_queued(2 * MS), []);
+}
+
 #[test]
 fn items_that_start_in_time_are_not_reported() {
     assert_eq!(said(&burn(&[39, 39, 39, 39, 39, 39], &config(40))), []);

@@ -208,6 +208,12 @@ impl<'a> Reading<'a> {
         Some(Current { addr: item.as_ptr() as usize, func, ..current })
     }
 
+    /// The flush colour of the item that a worker runs. Those of a batch have one.
+    #[must_use]
+    pub fn color_of(self, id: WorkerId) -> Option<u8> {
+        Some(self.core.workers.get(id.0)?.current?.color)
+    }
+
     /// What a worker runs: its queue, the item's address and function.
     #[must_use]
     pub fn running_of(self, id: WorkerId) -> Option<(WqKey, usize, WorkFn)> {

@@ -7,7 +7,7 @@ use super::support::{Crowd, ItemPtr, Rng, pwq_config, steps, with_seeds, work};
 use crate::consts::WORK_NR_COLORS;
 use crate::flush::next_color;
 use crate::policy::UNMANAGED;
-use crate::{Effects, FlushState, Kick, PoolConfig, PoolId, PwqId, Start, WqKey};
+use crate::{Colors, Effects, FlushState, Kick, PoolConfig, PoolId, PwqId, Start, WqKey};
 
 #[derive(Debug)]
 struct Flusher {
@@ -129,10 +129,39 @@ impl Queue {
         if self.woken {
             return;
         }
-        for (id, flusher) in self.flushers.iter().enumerate().filter(|(_, f)| !f.overflowed) {
+        for (id, flusher) in self.flushers.iter().enumerate() {
+            self.check_awaited(id, flusher);
+            if flusher.overflowed {
+                continue;
+            }
             let done = !flusher.covers.iter().any(|item| self.in_flight.contains(item));
             assert_eq!(flusher.returned, done, "flusher {id}");
         }
+    }
+
+    /// What is said to be awaited: with a colour, what was queued before, and nothing newer.
+    fn check_awaited(&self, id: usize, flusher: &Flusher) {
+        let awaited = self.flush.awaited(id);
+        for item in &self.in_flight {
+            let is_older = flusher.covers.contains(item);
+            let is_awaited = awaited.has(self.color_of(*item));
+            let is_right = if flusher.returned {
+                awaited == Colors::NONE
+            } else if flusher.overflowed {
+                is_awaited || !is_older
+            } else {
+                is_awaited == is_older
+            };
+            assert!(is_right, "flusher {id} waits for {awaited:?}, {flusher:?}");
+        }
+    }
+
+    fn color_of(&self, item: ItemPtr) -> u8 {
+        let runs = |pool: &Crowd| {
+            let (id, _) = pool.busy.iter().copied().find(|(_, other)| *other == item)?;
+            pool.f.look().color_of(id)
+        };
+        self.pools.iter().find_map(runs).unwrap_or_else(|| work(item).word().color())
     }
 
     fn all_returned(&self) -> bool {

@@ -39,7 +39,8 @@ fn told(f: &Fixture, pwqs: &[PwqId], items: &[ItemPtr]) -> Vec<String> {
     told.push(format!("{inactive:?} {} {}", look.work_waits(), f.pool_report()));
     for view in look.workers() {
         let last = look.last_func(view.id).map(|func| func as usize);
-        told.push(format!("{view:?}: {:?} after {last:?}", look.running_of(view.id)));
+        let runs = (look.running_of(view.id), look.color_of(view.id));
+        told.push(format!("{view:?}: {runs:?} after {last:?}"));
     }
     for &item in items {
         let at = item.as_ptr() as usize;

@@ -1,7 +1,7 @@
 //! Items that wait for each other in a circle, found among all that wait.
 //!
-//! An item that waits for a queue waits for all items of that queue. Only waits of items count:
-//! other threads' waits hold up no worker.
+//! An item that flushes a queue waits for the items that were queued before: those of certain
+//! [colours](crate::flush). Only waits of items count: other threads' waits hold up no worker.
 //!
 //! KERNEL: none. There this is left to lockdep and the hung-task detector.
 //!
@@ -10,13 +10,15 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::flush::Colors;
 use crate::ids::WqKey;
 
 /// What an item waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor<I> {
-    /// Everything on a queue.
-    Queue(WqKey),
+    /// What a queue has of these colours, as [`FlushState::awaited`](crate::FlushState::awaited)
+    /// tells.
+    Queue(WqKey, Colors),
     /// An item.
     Item(I),
 }
@@ -28,6 +30,8 @@ pub struct ItemWait<I> {
     pub wq: WqKey,
     /// Itself.
     pub item: I,
+    /// Its own colour, as [`Reading::color_of`](crate::Reading::color_of) tells. `None`: any.
+    pub color: Option<u8>,
     /// What it waits for.
     pub what: WaitFor<I>,
 }
@@ -36,7 +40,9 @@ impl<I: PartialEq> ItemWait<I> {
     /// Whether it cannot end before `other` does.
     fn needs(&self, other: &Self) -> bool {
         match &self.what {
-            WaitFor::Queue(wq) => *wq == other.wq,
+            WaitFor::Queue(wq, colors) => {
+                *wq == other.wq && other.color.is_none_or(|color| colors.has(color))
+            }
             WaitFor::Item(item) => *item == other.item,
         }
     }
@@ -48,21 +54,53 @@ impl<I: PartialEq> ItemWait<I> {
 #[must_use]
 pub fn circles<I: PartialEq>(waits: &[ItemWait<I>]) -> Vec<Vec<usize>> {
     let mut circles: Vec<Vec<usize>> = Vec::new();
-    for start in 0..waits.len() {
+    let is_left = without_ends(waits);
+    for start in (0..waits.len()).filter(|at| is_left[*at]) {
         if circles.iter().flatten().any(|at| *at == start) {
             continue;
         }
-        circles.extend(circle_through(waits, start));
+        circles.extend(circle_through(waits, &is_left, start));
     }
     circles
 }
 
+/// Without those that need none of the others, or that none of them needs, again and again. Mostly
+/// nothing is left, also of a long chain, and no circle has to be looked for.
+fn without_ends<I: PartialEq>(waits: &[ItemWait<I>]) -> Vec<bool> {
+    let mut is_left = alloc::vec![true; waits.len()];
+    let needs = |at: usize, other: usize| waits[at].needs(&waits[other]);
+    take_ends(&mut is_left, needs);
+    take_ends(&mut is_left, |at, other| needs(other, at));
+    is_left
+}
+
+/// Takes away those from which no step leads to others that are left.
+fn take_ends(is_left: &mut [bool], leads: impl Fn(usize, usize) -> bool) {
+    let all = 0..is_left.len();
+    let nr_steps = |at| all.clone().filter(|other| is_left[*other] && leads(at, *other)).count();
+    let mut nr_steps: Vec<_> = all.clone().map(nr_steps).collect();
+    let mut ends: Vec<_> = all.clone().filter(|at| is_left[*at] && nr_steps[*at] == 0).collect();
+    while let Some(end) = ends.pop() {
+        is_left[end] = false;
+        for at in all.clone().filter(|at| is_left[*at] && leads(*at, end)) {
+            nr_steps[at] -= 1;
+            if nr_steps[at] == 0 {
+                ends.push(at);
+            }
+        }
+    }
+}
+
 /// A shortest way from a wait to itself.
-fn circle_through<I: PartialEq>(waits: &[ItemWait<I>], start: usize) -> Option<Vec<usize>> {
+fn circle_through<I: PartialEq>(
+    waits: &[ItemWait<I>],
+    is_left: &[bool],
+    start: usize,
+) -> Option<Vec<usize>> {
     let mut came_from = alloc::vec![None; waits.len()];
     let mut front = VecDeque::from([start]);
     while let Some(at) = front.pop_front() {
-        for (next, wait) in waits.iter().enumerate() {
+        for (next, wait) in waits.iter().enumerate().filter(|(next, _)| is_left[*next]) {
             if !waits[at].needs(wait) || came_from[next].is_some() {
                 continue;
             }

@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 
 use cmwq_core::watchdog::{ItemWait, WaitFor, circles};
-use cmwq_core::{PanicPolicy, Watchdog};
+use cmwq_core::{Colors, PanicPolicy, Watchdog};
 
-use super::{Due, Engine, Mode};
+use super::{Due, Engine, Mode, Run, Thread};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::machine::Tid;
+use crate::places::Queue;
 use crate::plan::{ItemId, Op, QueueId};
 
 /// What can stand still.
@@ -30,7 +31,14 @@ enum Spot {
 pub(super) struct Awaits {
     /// Numbers the waits.
     id: u64,
-    what: WaitFor<ItemId>,
+    what: Awaited,
+}
+
+/// What an item waits for.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    Queue(QueueId),
+    Item(ItemId),
 }
 
 /// The watchdog of a run.
@@ -60,9 +68,9 @@ impl Engine<'_> {
     pub(super) fn begin_wait(&mut self, tid: Tid, by: Op) {
         let Some(watchdog) = &mut self.watchdog else { return };
         let what = match by {
-            Op::FlushQueue(queue) => WaitFor::Queue(self.queues[queue].key),
+            Op::FlushQueue(queue) => Awaited::Queue(queue),
             Op::FlushItem(item) | Op::FlushDelayed(item) | Op::CancelSync(item) => {
-                WaitFor::Item(item)
+                Awaited::Item(item)
             }
             _ => return,
         };
@@ -130,24 +138,36 @@ impl Engine<'_> {
     }
 
     fn look_at_waits(&self, watchdog: &mut Watchdog<Spot>, found: &mut Vec<What>) {
-        let wait_of = |thread: &super::Thread| match thread.mode {
-            Mode::Item(run) => thread.awaits.map(|awaits| (awaits, run.what)),
+        let wait_of = |thread: &Thread| match thread.mode {
+            Mode::Item(run) => thread.awaits.map(|awaits| (awaits.id, self.in_core(thread, run))),
             _ => None,
         };
         let mut waits: Vec<_> = self.threads.iter().filter_map(wait_of).collect();
-        waits.sort_unstable_by_key(|(awaits, _)| awaits.id);
-        let in_core: Vec<_> = waits
-            .iter()
-            .map(|(awaits, own)| ItemWait {
-                wq: self.queues[own.queue].key,
-                item: own.item,
-                what: awaits.what,
-            })
-            .collect();
+        waits.sort_unstable_by_key(|(id, _)| *id);
+        let in_core: Vec<_> = waits.iter().map(|(_, in_core)| *in_core).collect();
         for circle in circles(&in_core) {
-            let (awaits, own) = waits[circle[0]];
-            let time = watchdog.see_circle(Spot::Circle(awaits.id), false);
+            let (id, own) = waits[circle[0]];
+            let time = watchdog.see_circle(Spot::Circle(id), false);
             found.extend(time.map(|time| What::CircleStalled(own.item, time)));
+        }
+    }
+
+    /// What the core has to know of the wait of an item that runs.
+    fn in_core(&self, thread: &Thread, run: Run) -> ItemWait<ItemId> {
+        let what = match thread.awaits.expect("it waits").what {
+            Awaited::Item(item) => WaitFor::Item(item),
+            Awaited::Queue(queue) => {
+                let Queue { key, flush, .. } = &self.queues[queue];
+                let awaited = thread.flush.map_or(Colors::NONE, |me| flush.awaited(me));
+                WaitFor::Queue(*key, awaited)
+            }
+        };
+        let worker = thread.visit.map_or(thread.id, |visit| visit.id);
+        ItemWait {
+            wq: self.queues[run.what.queue].key,
+            item: run.what.item,
+            color: self.pools.list[run.site.pool].reading().color_of(worker),
+            what,
         }
     }
 

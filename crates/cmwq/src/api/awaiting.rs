@@ -66,9 +66,12 @@ impl Waiting {
         let Some(handle) = self.handle else { return };
         // Refused after a shutdown: there is nothing left to wait for.
         let wait = || drop(handle.join());
-        match self.flush {
+        match &self.flush {
             // What tells of its end is queued nowhere yet, and says nothing to the watchdog.
-            Some(_) => current::waiting_for(WaitFor::Queue(self.wq.key), wait),
+            Some(flush) => {
+                let what = WaitFor::Flush(self.wq.key, flush.flusher);
+                current::waiting_for(what, wait);
+            }
             None => wait(),
         }
     }

@@ -398,7 +398,8 @@ fn waiting_in_item<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;
         let item = (run.wq, run.item as usize, run.func as *const () as usize);
-        Some(context.pool.runtime.begin_wait(item, what, Arc::clone(&context.thread)))
+        let worker = ((context.pool.id, context.id), Arc::clone(&context.thread));
+        Some(context.pool.runtime.begin_wait(item, what, worker))
     });
     blocking(f)
 }

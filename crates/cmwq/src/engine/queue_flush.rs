@@ -2,7 +2,7 @@
 //! [README](flushing/README.md).
 
 use cmwq_core::flush::{self, PwqsToFlush};
-use cmwq_core::{Kick, Pwqs, Start};
+use cmwq_core::{Colors, Kick, Pwqs, Start};
 
 use crate::engine::current;
 use crate::engine::watchdog::WaitFor;
@@ -37,7 +37,7 @@ impl Wq {
         check_dependency(self);
         let done = Arc::new(Event::new());
         if let Some(me) = self.begin_flush(|| Flusher::Thread(Arc::clone(&done))) {
-            current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
+            current::waiting_for(WaitFor::Flush(self.key, me), || done.wait(None));
             self.hand_over(me);
         }
     }
@@ -68,6 +68,12 @@ impl Wq {
         let unwanted = state.flushes.as_mut().and_then(|flushes| flushes.leave(me));
         drop(state);
         drop(unwanted);
+    }
+
+    /// The colours of the items that a flusher waits for.
+    pub(crate) fn awaited(&self, me: u64) -> Colors {
+        let state = lock(&self.state);
+        state.flushes.as_ref().map_or(Colors::NONE, |flushes| flushes.books.awaited(me))
     }
 
     /// A flusher has been told; the first one completes the others.

@@ -6,7 +6,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use crate::support::{Gate, eventually, joined, managed, percpu, procfs, sys, unb
 
 pub(crate) const SCENES: &[Scene] = &[
     ("watchdog::deadlock", deadlock),
+    ("watchdog::later", later),
     ("watchdog::work_deadlock", work_deadlock),
     ("watchdog::hog", hog),
     ("watchdog::starved", starved),
@@ -133,8 +134,8 @@ fn two_queues_that_flush_each_other_are_reported_with_both_lines() {
     Stage::new("watchdog::deadlock").params("watchdog_thresh=0.3").play();
 }
 
-fn deadlock() {
-    let reports = Reports::collect();
+/// Two queues, which nobody can take down any more.
+fn flush_each_other() {
     let ordered = |name| Arc::new(Workqueue::builder(name).ordered().build().unwrap());
     let (first, second) = (ordered("first"), ordered("second"));
     let both = Arc::new(std::sync::Barrier::new(2));
@@ -145,6 +146,12 @@ fn deadlock() {
         };
     queue(&first, &second, first_flushes);
     queue(&second, &first, second_flushes);
+    mem::forget((first, second));
+}
+
+fn deadlock() {
+    let reports = Reports::collect();
+    flush_each_other();
     let stall = reports.wait_for("the deadlock is found", |place| *place == Place::Circle);
     assert!(stall.duration >= Duration::from_millis(300), "{stall}");
     assert_eq!(stall.running.len(), 2, "{stall}");
@@ -157,8 +164,45 @@ fn deadlock() {
         assert!(item.worker.starts_with("kworker/u") && item.tid.is_some(), "{stall}");
         assert_is_in(item, function, line);
     }
-    // Nobody can take them down any more.
-    mem::forget((first, second));
+}
+
+#[test]
+fn an_item_that_waits_for_a_flush_that_does_not_wait_for_it_is_not_reported() {
+    Stage::new("watchdog::later").params("watchdog_thresh=0.3").play();
+}
+
+/// An item flushes a queue, in either way, and one that was queued there later waits for the item.
+fn later() {
+    let reports = Reports::collect();
+    let (own, flushed) = (managed("own"), managed("flushed"));
+    // An item must not drop the last handle: it would wait for who waits for it.
+    mem::forget(flushed.clone());
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let theirs = gate.clone();
+    let earlier = flushed.queue(move || theirs.pass());
+    let ways: [fn(&Workqueue); 2] = [|wq| wq.flush(), |wq| wq.flush_async().wait()];
+    let later = ways.map(|flush| {
+        let ((tid, flusher), wq) = (mpsc::channel(), flushed.clone());
+        let item = own.queue(move || {
+            tid.send(sys::gettid()).unwrap();
+            flush(&wq);
+        });
+        let tid = flusher.recv().unwrap();
+        eventually("it flushes", || procfs::rests(tid));
+        flushed.queue(move || item.join().unwrap())
+    });
+    // These begin to wait later, and what has waited for longer is told of first.
+    flush_each_other();
+    let is_circle = |place: &Place| *place == Place::Circle;
+    reports.wait_for("the deadlock is found", is_circle);
+    for stall in reports.at(is_circle) {
+        let mut running = stall.running.iter().map(|item| &*item.workqueue);
+        assert!(running.all(|name| ["first", "second"].contains(&name)), "{stall}");
+    }
+    gate.open();
+    joined(earlier);
+    later.into_iter().for_each(joined);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reports to the stall watchdog: that work waits, and what an item waits for.
 
-use cmwq_core::WqKey;
+use cmwq_core::{PoolId, WorkerId, WqKey};
 
 use super::Runtime;
 use crate::engine::thread::Thread;
@@ -40,15 +40,15 @@ impl Runtime {
         self.watchdog.alarm.wake();
     }
 
-    /// The item of a queue, with this address and function, begins to wait, until the returned
-    /// guard is dropped.
+    /// The item of a queue, with this address and function, begins to wait on a worker, until the
+    /// returned guard is dropped.
     pub(crate) fn begin_wait(
         &self,
         item: (WqKey, usize, usize),
         what: WaitFor,
-        thread: Arc<Thread>,
+        worker: ((PoolId, WorkerId), Arc<Thread>),
     ) -> impl Drop + '_ + use<'_> {
-        let waiting = self.watchdog.waits.begin(item, what, thread);
+        let waiting = self.watchdog.waits.begin(item, what, worker);
         self.work_waits();
         waiting
     }

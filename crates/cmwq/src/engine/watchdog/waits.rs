@@ -2,14 +2,19 @@
 //!
 //! Only waits of items are recorded: other threads' waits hold up no worker.
 
-use cmwq_core::WqKey;
-use cmwq_core::watchdog::ItemWait;
+use cmwq_core::{PoolId, WorkerId, WqKey};
 
 use crate::engine::thread::Thread;
 use crate::os::sync::{Arc, PlainMutex, lock_plain};
 
 /// What an item waits for; items are known by their addresses.
-pub(crate) type WaitFor = cmwq_core::watchdog::WaitFor<usize>;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitFor {
+    /// A flush of a queue, as this flusher.
+    Flush(WqKey, u64),
+    /// An item.
+    Item(usize),
+}
 
 /// An item that waits.
 #[derive(Clone, Debug)]
@@ -21,15 +26,15 @@ pub(crate) struct Wait {
     pub(crate) item: usize,
     pub(crate) func: usize,
     pub(crate) what: WaitFor,
+    at: (PoolId, WorkerId),
     /// The worker's thread.
     pub(crate) thread: Arc<Thread>,
 }
 
 impl Wait {
-    /// What the core has to know of it.
-    pub(crate) fn in_core(&self) -> ItemWait<usize> {
-        let &Self { wq, item, what, .. } = self;
-        ItemWait { wq, item, what }
+    /// In which pool it runs, and by which of its workers. A helper is a guest there.
+    pub(crate) fn at(&self) -> (PoolId, WorkerId) {
+        self.thread.guest().unwrap_or(self.at)
     }
 }
 
@@ -51,17 +56,18 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waits {
-    /// The item of `wq` at `item`, with that function, on the worker `thread`, begins to wait.
+    /// The item of `wq` at `item`, with that function, begins to wait, on the worker `at` with that
+    /// thread.
     pub(crate) fn begin(
         &self,
         (wq, item, func): (WqKey, usize, usize),
         what: WaitFor,
-        thread: Arc<Thread>,
+        (at, thread): ((PoolId, WorkerId), Arc<Thread>),
     ) -> Waiting<'_> {
         let mut waits = lock_plain(&self.0);
         let id = waits.next;
         waits.next += 1;
-        waits.list.push(Wait { id, wq, item, func, what, thread });
+        waits.list.push(Wait { id, wq, item, func, what, at, thread });
         Waiting { waits: self, id }
     }
 
@@ -82,19 +88,20 @@ mod tests {
     use super::*;
     use crate::record::WorkerMirror;
 
-    fn thread() -> Arc<Thread> {
-        Arc::new(Thread::new(String::new(), WorkerMirror::default()))
+    fn worker() -> ((PoolId, WorkerId), Arc<Thread>) {
+        let thread = Arc::new(Thread::new(String::new(), WorkerMirror::default()));
+        ((PoolId(0), WorkerId(0)), thread)
     }
 
     const fn queue(wq: u32) -> WaitFor {
-        WaitFor::Queue(WqKey(wq))
+        WaitFor::Flush(WqKey(wq), 1)
     }
 
     #[test]
     fn a_wait_lasts_until_it_is_dropped() {
         let waits = Waits::default();
-        let first = waits.begin((WqKey(1), 10, 0), queue(2), thread());
-        let second = waits.begin((WqKey(2), 20, 0), queue(1), thread());
+        let first = waits.begin((WqKey(1), 10, 0), queue(2), worker());
+        let second = waits.begin((WqKey(2), 20, 0), queue(1), worker());
         assert_eq!(waits.all().iter().map(|wait| wait.id).collect::<Vec<_>>(), [0, 1]);
         drop(first);
         assert_eq!(waits.all().iter().map(|wait| wait.id).collect::<Vec<_>>(), [1]);

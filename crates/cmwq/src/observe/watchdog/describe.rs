@@ -185,7 +185,7 @@ impl<'a> Describer<'a> {
 
     fn what(&self, what: WaitFor) -> String {
         match what {
-            WaitFor::Queue(key) => format!("workqueue '{}'", self.name(key)),
+            WaitFor::Flush(key, _) => format!("workqueue '{}'", self.name(key)),
             WaitFor::Item(item) => format!("item {item:#x}"),
         }
     }

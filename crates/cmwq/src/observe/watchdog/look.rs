@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
 
-use cmwq_core::{Nanos, PoolId, WorkerId, WqKey};
+use cmwq_core::watchdog::{ItemWait, WaitFor as Awaited, circles};
+use cmwq_core::{Colors, Nanos, PoolId, WorkerId, WqKey};
 
 use super::describe::Describer;
 use super::{dump, handler};
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
-use crate::engine::watchdog::Wait;
+use crate::engine::watchdog::{Wait, WaitFor};
 use crate::engine::wq::Wq;
 use crate::observe::show;
 use crate::os::clock;
@@ -152,12 +153,32 @@ impl Watcher {
 
     fn look_at_waits(&mut self, still: &mut Vec<Still>) {
         let waits = self.runtime.watchdog.waits.all();
-        let in_core: Vec<_> = waits.iter().map(Wait::in_core).collect();
-        for circle in cmwq_core::watchdog::circles(&in_core) {
+        let in_core: Vec<_> = waits.iter().map(|wait| self.in_core(wait)).collect();
+        for circle in circles(&in_core) {
             let circle: Vec<_> = circle.into_iter().map(|at| waits[at].clone()).collect();
             let spot = Spot::Circle(circle[0].id);
             let found = self.dog.see_circle(spot, self.is_excused(None));
             still.extend(found.map(|time| Still::Circle(circle, time)));
+        }
+    }
+
+    /// What the core has to know of a wait. If it, or its flush, has ended meanwhile, that is not
+    /// about what is there now; but then it is over at the next look.
+    fn in_core(&self, wait: &Wait) -> ItemWait<usize> {
+        let (pool, worker) = wait.at();
+        let pool = self.runtime.pool(pool);
+        let what = match wait.what {
+            WaitFor::Item(item) => Awaited::Item(item),
+            WaitFor::Flush(key, me) => {
+                let awaited = self.runtime.wq(key).map_or(Colors::NONE, |wq| wq.awaited(me));
+                Awaited::Queue(key, awaited)
+            }
+        };
+        ItemWait {
+            wq: wait.wq,
+            item: wait.item,
+            color: pool.and_then(|pool| pool.read(|core, _| core.color_of(worker))),
+            what,
         }
     }
 

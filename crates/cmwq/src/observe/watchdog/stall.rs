@@ -43,8 +43,8 @@ pub enum Place {
         /// Its name.
         name: String,
     },
-    /// Items wait for each other in a circle. Who flushes a queue is taken to wait for all its
-    /// items.
+    /// Items wait for each other in a circle. Who flushes a queue waits for what was queued there
+    /// before.
     Circle,
 }
 
