@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 use cmwq_core::value::{Listed, PoolValue, PwqValue, WorkerValue};
 use cmwq_core::{PwqRef, Pwqs};
 
-use crate::ledger::Ticket;
-use crate::scope::{Faults, Scope};
-use crate::world::{At, Micro, Named, Thread, Tid, Todo, Who, World};
+use crate::ledger::{Ledger, Ticket};
+use crate::scope::{Faults, Op, Scope};
+use crate::world::{At, Micro, Named, Pool, Queue, Thread, Tid, Todo, Who, World};
 
 /// The bytes of a value.
 #[derive(Debug, Default)]
@@ -23,32 +23,57 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// Reads a world, and its pools' values.
+    /// Reads a world, and its pools' values. All fields are named here and below, so that a new one
+    /// is not forgotten.
     pub(crate) fn read(&mut self, world: &World<'_>, pools: &[PoolValue]) -> &[u8] {
+        let World {
+            scope: _,
+            pools: _,
+            queues,
+            items,
+            threads,
+            timers,
+            service_has_left,
+            left,
+            without: _,
+            ledger,
+        } = world;
         self.bytes.clear();
         for (n, pool) in pools.iter().enumerate() {
             self.pool(world, n, pool, pools);
         }
-        for (tid, thread) in world.threads.iter().enumerate() {
+        for (tid, thread) in threads.iter().enumerate() {
             let Some(thread) = thread else { continue };
             if !matches!(thread.who, Who::Worker(..)) {
                 self.thread(world, tid, thread, pools);
             }
         }
-        for queue in 0..world.queues.len() {
-            self.queue(world, queue);
+        for queue in queues {
+            self.queue(queue);
         }
-        for item in 0..world.scope.items.len() {
-            self.put(world.items.get(item).word().bits());
-            self.op(world.timers[item].is_some());
+        for (item, timer) in timers.iter().enumerate() {
+            self.put(items.get(item).word().bits());
+            self.op(timer.is_some());
+            self.due(*timer);
         }
-        self.ledger(world);
-        self.op(world.service_has_left);
-        self.left(world.left);
+        self.ledger(ledger);
+        self.op(*service_has_left);
+        self.left(*left);
         &self.bytes
     }
 
-    /// What may still go wrong. All fields are named, so that a new one is not forgotten.
+    /// What is to be queued, where, when a timer expires or has expired.
+    fn due(&mut self, op: Option<Op>) {
+        match op {
+            None => {}
+            Some(Op::Arm(item, queue, slot) | Op::Queue(item, queue, slot)) => {
+                self.bytes.extend([item, queue, slot]);
+            }
+            Some(op) => unreachable!("{op:?} has no timer"),
+        }
+    }
+
+    /// What may still go wrong.
     fn left(&mut self, left: Faults) {
         let Faults {
             false_reports,
@@ -107,8 +132,7 @@ impl Value {
 
     // ---- pools
 
-    /// What the pool decides by, beside its workers, items and pwqs. All fields are named, so that
-    /// a new one is not forgotten.
+    /// What the pool decides by, beside its workers, items and pwqs.
     fn pool_flags(&mut self, world: &World<'_>, n: usize, value: &PoolValue) {
         let PoolValue {
             concurrency,
@@ -131,15 +155,26 @@ impl Value {
             calm_claims: _,
             pwqs: _,
         } = *value;
-        let pool = &world.pools[n];
+        let Pool {
+            core: _,
+            now,
+            is_watched,
+            mayday,
+            retry,
+            has_inbox: _,
+            inbox: _,
+            pushed: _,
+            // Acted on in the step that begins it.
+            kick: _,
+        } = world.pools[n];
         let flags = [
-            pool.is_watched,
-            pool.mayday,
-            pool.retry,
+            is_watched,
+            mayday,
+            retry,
             is_closed,
             is_closed_for_ever,
             no_create_before != 0,
-            pool.now < no_create_before,
+            now < no_create_before,
             is_retried_on_need,
             manager.is_some(),
             is_called,
@@ -192,6 +227,7 @@ impl Value {
             self.named(world.name_of(addr));
             self.bytes.extend([pwq.0 as u8, color.unwrap_or(0xff)]);
         }
+        self.op(value.out.is_some());
         // Whose it is shows by what its thread runs.
         if let Some(out) = &value.out {
             self.bytes.extend([out.items.len() as u8, out.begun as u8, out.nr_colored as u8]);
@@ -212,34 +248,60 @@ impl Value {
     }
 
     fn pwq(&mut self, world: &World<'_>, pwq: &PwqValue) {
-        let flags = [pwq.node_waiting, pwq.plugged, pwq.retired, pwq.is_rescued, pwq.is_visited];
+        let PwqValue {
+            id,
+            wq,
+            work_color,
+            flush_color,
+            ref in_flight,
+            nr_active,
+            max_active,
+            node_waiting,
+            plugged,
+            retired,
+            is_rescued,
+            is_visited,
+            ref inactive,
+        } = *pwq;
+        let flags = [node_waiting, plugged, retired, is_rescued, is_visited];
         let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
-        let color = pwq.flush_color.unwrap_or(0xff);
-        let (wq, nr_active) = (pwq.wq.0 as u8, pwq.nr_active as u8);
-        self.bytes.extend([pwq.id.0 as u8, wq, pwq.work_color, color, nr_active, flags]);
-        self.bytes.extend(pwq.max_active.to_le_bytes());
-        self.bytes.push(pwq.in_flight.len() as u8);
-        for &(color, count) in &pwq.in_flight {
+        let color = flush_color.unwrap_or(0xff);
+        let (wq, nr_active) = (wq.0 as u8, nr_active as u8);
+        self.bytes.extend([id.0 as u8, wq, work_color, color, nr_active, flags]);
+        self.bytes.extend(max_active.to_le_bytes());
+        self.bytes.push(in_flight.len() as u8);
+        for &(color, count) in in_flight {
             self.bytes.extend([color, count as u8]);
         }
-        self.listed(world, &pwq.inactive);
+        self.listed(world, inactive);
     }
 
     fn record(&mut self, world: &World<'_>, worker: &WorkerValue) {
-        let WorkerValue { sleeping, cpu_intensive, stands_for_process, die, woken, lent, .. } =
-            *worker;
-        let begins_anyway = worker.begins_anyway;
+        let WorkerValue {
+            id: _,
+            phase,
+            sleeping,
+            cpu_intensive,
+            stands_for_process,
+            die,
+            woken,
+            begins_anyway,
+            guest: _,
+            lent,
+            current,
+            ref scheduled,
+        } = *worker;
         let flags = [sleeping, cpu_intensive, stands_for_process, die, woken, begins_anyway, lent];
         let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
-        self.bytes.extend([worker.phase, flags]);
-        match worker.current {
+        self.bytes.extend([phase, flags]);
+        match current {
             None => self.bytes.push(0xfe),
             Some((addr, pwq, color, is_inactive)) => {
                 self.named(world.name_of(addr));
                 self.bytes.extend([pwq.0 as u8, color, u8::from(is_inactive)]);
             }
         }
-        self.listed(world, &worker.scheduled);
+        self.listed(world, scheduled);
     }
 
     /// A worker's record, and its thread if it has one here.
@@ -257,7 +319,26 @@ impl Value {
     // ---- threads
 
     fn thread(&mut self, world: &World<'_>, _: Tid, thread: &Thread, pools: &[PoolValue]) {
-        let at = match thread.at {
+        let Thread {
+            // That shows by where it stands.
+            who: _,
+            at,
+            token,
+            ref todo,
+            run,
+            more,
+            ref exec,
+            fired,
+            event,
+            guest,
+            is_wanted,
+            ref visit,
+            ref retire,
+            remove,
+            ref unused,
+            ref look,
+        } = *thread;
+        let place = match at {
             At::Parked => 0,
             At::Awake => 1,
             At::Looking => 2,
@@ -265,32 +346,34 @@ impl Value {
             At::Lending(pool) => 0x40 | pool,
             At::Serving(pool) => 0x80 | pool,
         };
-        let flags = [thread.token, thread.event, thread.is_wanted, thread.run.is_some()];
-        let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
-        self.bytes.extend([at, flags, thread.exec.pc, thread.more as u8]);
-        if let Some(run) = thread.run {
+        let has = [run.is_some(), fired.is_some(), visit.is_some(), look.is_some()];
+        let flags = [token, event, is_wanted].into_iter().chain(has);
+        let flags = flags.fold(0, |bits, flag| bits << 1 | u8::from(flag));
+        self.bytes.extend([place, flags, exec.pc, more as u8]);
+        if let Some(run) = run {
             self.named(run.what);
             self.bytes.extend([run.pool, run.at.0 as u8]);
         }
+        self.due(fired);
         self.micro(world, thread);
-        self.bytes.push(thread.todo.len() as u8);
-        for todo in &thread.todo {
+        self.bytes.push(todo.len() as u8);
+        for todo in todo {
             self.todo(*todo);
         }
-        self.refs(&thread.retire);
-        self.refs(thread.remove.as_slice());
-        self.bytes.push(thread.unused.len() as u8);
-        self.bytes.extend(&thread.unused);
-        if let Some(visit) = &thread.visit {
+        self.refs(retire);
+        self.refs(remove.as_slice());
+        self.bytes.push(unused.len() as u8);
+        self.bytes.extend(unused);
+        if let Some(visit) = visit {
             self.bytes.push(visit.pwq().0 as u8);
         }
-        if let Some(look) = &thread.look {
+        if let Some(look) = look {
             self.bytes.push(look.queue);
             self.refs(&look.left);
             self.op(look.last == world.begin_look(look.queue));
         }
         // Its record as a guest, by which the two belong together.
-        if let (Some(guest), At::Serving(busy)) = (thread.guest, thread.at)
+        if let (Some(guest), At::Serving(busy)) = (guest, at)
             && let Some(record) =
                 pools[usize::from(busy)].workers.iter().find(|record| record.id == guest)
         {
@@ -356,23 +439,37 @@ impl Value {
 
     // ---- queues, and what was promised
 
-    fn queue(&mut self, world: &World<'_>, n: usize) {
-        let queue = &world.queues[n];
-        self.op(queue.is_alive);
-        self.bytes.push(queue.closed.bits() as u8);
-        self.bytes.push(queue.lock.map_or(0xff, |tid| tid as u8));
-        self.bytes.push(queue.countdown.get() as u8);
-        let slots: Vec<_> = queue.slots.iter().map(|&link| queue.made[link]).collect();
+    fn queue(&mut self, queue: &Queue) {
+        let Queue {
+            is_alive,
+            closed,
+            slots,
+            made,
+            pwqs,
+            // Who looks at them twice has the first look.
+            removed: _,
+            books,
+            countdown,
+            lock,
+            limits,
+            shared,
+            called,
+        } = queue;
+        self.op(*is_alive);
+        self.bytes.push(closed.bits() as u8);
+        self.bytes.push(lock.map_or(0xff, |tid| tid as u8));
+        self.bytes.push(countdown.get() as u8);
+        let slots: Vec<_> = slots.iter().map(|&link| made[link]).collect();
         self.refs(&slots);
-        self.pwqs(&queue.pwqs);
-        self.refs(&queue.called);
-        if queue.books.work_color() != 0 || queue.books.first().is_some() {
-            self.debug(&queue.books);
+        self.pwqs(pwqs);
+        self.refs(called);
+        if books.work_color() != 0 || books.first().is_some() {
+            self.debug(books);
         }
-        for limit in [queue.limits.max_active(), queue.limits.min_active()] {
+        for limit in [limits.max_active(), limits.min_active()] {
             self.bytes.extend(limit.to_le_bytes());
         }
-        for limit in queue.shared.iter() {
+        for limit in shared.iter() {
             self.debug(&(limit.memory().node, limit.nr(), limit.max(), limit.waiting()));
         }
     }
@@ -384,8 +481,7 @@ impl Value {
         self.bytes.push(0);
     }
 
-    fn ledger(&mut self, world: &World<'_>) {
-        let ledger = &world.ledger;
+    fn ledger(&mut self, ledger: &Ledger) {
         for standing in &ledger.items {
             let queue_of = |ticket: Option<Ticket>| ticket.map_or(0xff, |ticket| ticket.queue);
             self.bytes.extend([queue_of(standing.pending), queue_of(standing.running)]);
@@ -440,4 +536,30 @@ pub(crate) fn pools_of(world: &World<'_>) -> Vec<PoolValue> {
 /// The most bytes that the name of anything takes: a scope beyond that is refused.
 pub(crate) fn assert_fits(scope: &Scope) {
     assert!(scope.items.len() < 0x80 && scope.queues.len() < 0x40 && scope.pools.len() < 0x40);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::scopes;
+    use crate::world::SERVICE;
+
+    /// One that is armed, and one that has expired, for the one queue or the other.
+    #[test]
+    fn for_which_queue_a_timer_is_shows() {
+        let mut scopes = scopes::gate().into_iter();
+        let scope = scopes.find(|scope| scope.name == "shutting-down").expect("the scope");
+        let mut world = World::new(&scope, None);
+        let mut told = BTreeSet::new();
+        for queue in [0, 1] {
+            let (armed, fired) = (Some(Op::Arm(0, queue, 0)), Some(Op::Queue(0, queue, 0)));
+            for (armed, fired) in [(armed, None), (None, fired)] {
+                (world.timers[0], world.thread(SERVICE).fired) = (armed, fired);
+                told.insert(Value::default().read(&world, &pools_of(&world)).to_vec());
+            }
+        }
+        assert_eq!(told.len(), 4);
+    }
 }
