@@ -435,8 +435,10 @@ impl PoolState {
 
     /// Changes the concurrency: [`policy::UNMANAGED`] while the pool's CPU is gone
     /// (`POOL_DISASSOCIATED`), its own again when the CPU is back. `nr_running` does not depend on
-    /// it.
+    /// it. What has arrived is listed: where no batches are made, what is queued from now on is
+    /// listed at once, and must not overtake it.
     pub fn set_concurrency(&mut self, concurrency: u32) -> Kick {
+        self.catch_up();
         self.config.concurrency = concurrency;
         if self.keeps(Rule::ConcurrencyKicks) { self.kick() } else { Kick::None }
     }

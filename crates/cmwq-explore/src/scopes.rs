@@ -97,5 +97,6 @@ pub fn gate() -> Vec<Scope> {
         batches::limited(),
         batches::shared(),
         batches::helped(),
+        batches::hotplug(),
     ]
 }

@@ -5,6 +5,7 @@ use std::vec::Vec;
 
 use super::support::{Fixture, ItemPtr, work};
 use crate::place::PoolKind;
+use crate::policy::UNMANAGED;
 use crate::{Batch, Inbox, Kick, PoolConfig, PoolId, PoolState, PwqId, WorkerId};
 
 const POOL: PoolId = PoolId(0);
@@ -71,6 +72,23 @@ fn who_stands_by_is_not_taken_for_woken_when_items_are_listed() {
     f.catch_up();
     let _ = f.runs(workers[0], next);
     assert_eq!(f.blocks(workers[0]), Kick::Wake(standby), "for the last one");
+}
+
+/// The pool's CPU goes, or it gets another one.
+#[test]
+fn what_is_queued_after_a_change_of_concurrency_overtakes_nothing() {
+    for concurrency in [UNMANAGED, 2] {
+        let mut taken_along = with_a_batch(4);
+        taken_along.3.remove(0);
+        for (mut f, pwq, worker, mut items) in [arrived(3), taken_along] {
+            let _ = f.set_concurrency(concurrency);
+            items.push(f.queue_new(pwq));
+            for item in items {
+                let _ = f.finish(worker);
+                let _ = f.runs(worker, item);
+            }
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use super::{NONE, programs};
 use crate::scope::Op::{
-    Again, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, SetMaxActive, WaitFor,
+    Again, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Offline, Online, Queue,
+    SetMaxActive, WaitFor,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Room, Scope};
 use cmwq_core::place::PoolKind;
@@ -146,6 +147,21 @@ pub(super) fn shared() -> Scope {
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0)],
             &[Queue(3, 1, 0), Queue(4, 0, 1), FlushQueue(0)],
+        ]),
+        faults: NONE,
+        ..batches()
+    }
+}
+
+/// The CPU goes and comes back while items are in transit.
+pub(super) fn hotplug() -> Scope {
+    Scope {
+        name: "batches-hotplug",
+        about: "a CPU goes and comes back while items are taken along",
+        items: programs(&[&[], &[], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0)],
+            &[Offline(0), Queue(3, 0, 0), Online(0)],
         ]),
         faults: NONE,
         ..batches()

@@ -15,6 +15,8 @@ impl World<'_> {
     pub(super) fn exec(&mut self, tid: Tid, op: Op) -> Progress {
         match op {
             Op::Queue(..) | Op::WaitFor(_) | Op::FlushQueue(_) | Op::RunHere(..) => {}
+            // The pool lists for itself what has arrived.
+            Op::Offline(_) | Op::Online(_) => self.catch_up_to_queue(),
             _ => self.catch_up(),
         }
         match op {
