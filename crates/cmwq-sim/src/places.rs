@@ -132,13 +132,23 @@ impl PoolKind {
         }
     }
 
-    /// How many of its items compute at once if enough of them wait: what checkers expect.
+    // ---- what checkers expect, who do not ask the core
+
+    /// How many of its items compute at once if enough of them wait.
     pub(crate) fn expected(self, machine: &Machine) -> u32 {
         match self {
             // By the context of its CPU.
             Self::Bh(_) => 1,
-            _ => self.belonging(machine).concurrency,
+            Self::Cpu(cpu) if machine.is_online(cpu) => 1,
+            Self::Cpu(_) | Self::Unbound(_) | Self::Own { .. } => u32::MAX,
+            Self::Managed(_) if self.has_others(machine) => self.nr_online(machine).max(1),
+            Self::Managed(_) => self.nr_managed(machine).max(1),
         }
+    }
+
+    /// Whether its workers may help other pods: it has a CPU that managed queues use unasked.
+    pub(crate) fn could_help(self, machine: &Machine) -> bool {
+        matches!(self, Self::Managed(_)) && self.nr_managed(machine) > 0
     }
 }
 

@@ -129,11 +129,10 @@ fn needs_help(gauge: &Gauge, needs_it: bool) -> bool {
 }
 
 fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {
-    matches!(gauge.kind, PoolKind::Managed(_))
+    gauge.kind.could_help(world.machine)
         && gauge.transit == 0
         && gauge.computing < gauge.concurrency
         && world.machine.nr_idle(gauge.kind.place()) > 0
-        && gauge.kind.belonging(world.machine).may_help()
 }
 
 /// For how long a helper that was called may wait for its CPU: for a few turns, since another pod's

@@ -123,12 +123,12 @@ impl Engine<'_> {
         let belonging = kind.belonging(&self.machine);
         self.pools.set_may_help(pool, belonging.may_help());
         let expected = kind.expected(&self.machine);
-        if self.gauges[pool].concurrency == expected {
-            return;
+        if self.gauges[pool].concurrency != expected {
+            self.gauges[pool].concurrency = expected;
+            self.checkers.touch(pool);
         }
-        self.gauges[pool].concurrency = expected;
-        self.checkers.touch(pool);
-        if silently {
+        let known = self.pools.list[pool].read().config().concurrency;
+        if silently || known == belonging.concurrency {
             return;
         }
         let kick = self.pools.list[pool].lock().set_concurrency(belonging.concurrency);
