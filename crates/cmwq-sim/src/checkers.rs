@@ -22,7 +22,7 @@
 //! | `flush` | a flush returns too early, or never |
 //! | `delay` | a delayed item is queued before its time, or long after it |
 //! | `rescue` | an item of a queue with a rescuer waits, nobody can come for it, and the rescuer sleeps on |
-//! | `watchdog` | a pool that stands still is not reported in time, or another one is (where there is a watchdog) |
+//! | `watchdog` | a pool or a queue that stands still is not reported in time, or another one is, or items as a circle that do not wait (where there is a watchdog) |
 //! | `bounds` | a pool has more workers than it needs |
 
 use std::collections::VecDeque;

@@ -274,6 +274,10 @@ named! {
         NeverRescue = "never-rescue",
         /// The watchdog says nothing.
         BlindWatchdog = "blind-watchdog",
+        /// The watchdog says nothing of pools that serve more than one CPU.
+        BlindToPods = "blind-to-pods",
+        /// The watchdog says nothing of queues.
+        BlindToQueues = "blind-to-queues",
         /// A queue goes before its items are done.
         DropEarly = "drop-early",
         /// Pools that no queue needs are not closed.

@@ -197,7 +197,11 @@ fn every_mistake_is_noticed_by_the_whole_set() {
     for (sabotage, _) in Sabotage::ALL {
         // Rescuers are for when threads cannot be had.
         let outage = FaultSet::NONE.with(Fault::Outage);
-        if sabotage == Sabotage::BlindWatchdog {
+        let is_of_watchdog = matches!(
+            sabotage,
+            Sabotage::BlindWatchdog | Sabotage::BlindToPods | Sabotage::BlindToQueues
+        );
+        if is_of_watchdog {
             // See `watchdog`: the runs of seeds have none.
             continue;
         }

@@ -13,14 +13,18 @@ const SEEDS: u64 = 200;
 
 /// One CPU and its queue; each item burns for so many ms, all are queued at 0.
 fn burn(items: &[u64], config: &Config) -> Outcome {
-    burn_limited(items, 0, config)
+    burn_on(Flag::Percpu, items, 0, config)
 }
 
 /// The same, where no more than `max_active` may be in execution.
 fn burn_limited(items: &[u64], max_active: u32, config: &Config) -> Outcome {
+    burn_on(Flag::Percpu, items, max_active, config)
+}
+
+fn burn_on(kind: Flag, items: &[u64], max_active: u32, config: &Config) -> Outcome {
     let queue = QueueSpec {
         name: "q".into(),
-        flags: [Flag::Percpu].into_iter().collect(),
+        flags: [kind].into_iter().collect(),
         max_active,
         ..QueueSpec::default()
     };
@@ -193,10 +197,34 @@ fn the_checker_agrees_with_the_watchdog() {
     assert!(nr_said > 100, "only {nr_said} stalls in {SEEDS} seeds: they test nothing");
 }
 
+/// What is said by the checker where a hog of a queue is in the way and the watchdog is so blind.
+fn complaint(sabotage: Sabotage, kind: Flag, max_active: u32) -> Option<String> {
+    let checks = Checks::Only("watchdog");
+    let blind = Config { sabotage: Some(sabotage), checks, ..config(40) };
+    let outcome = burn_on(kind, &[125, 1], max_active, &blind);
+    outcome.violation.map(|violation| violation.message)
+}
+
 #[test]
 fn a_blind_watchdog_is_noticed() {
-    let checks = Checks::Only("watchdog");
-    let blind = Config { sabotage: Some(Sabotage::BlindWatchdog), checks, ..config(40) };
-    let outcome = burn(&[125, 1], &blind);
-    assert_eq!(outcome.violation.map(|violation| violation.checker), Some("watchdog"));
+    for kind in [Flag::Percpu, Flag::Managed] {
+        let said = complaint(Sabotage::BlindWatchdog, kind, 0).expect("it complains");
+        assert!(said.starts_with("work waits at pool 0"), "{kind}: {said}");
+    }
+}
+
+#[test]
+fn a_watchdog_that_does_not_look_at_pods_is_noticed() {
+    assert_eq!(complaint(Sabotage::BlindToPods, Flag::Percpu, 0), None);
+    let said = complaint(Sabotage::BlindToPods, Flag::Managed, 0).expect("it complains");
+    assert!(said.starts_with("work waits at pool 0"), "{said}");
+}
+
+#[test]
+fn a_watchdog_that_does_not_look_at_queues_is_noticed() {
+    assert_eq!(complaint(Sabotage::BlindToQueues, Flag::Percpu, 0), None);
+    for kind in [Flag::Percpu, Flag::Unbound, Flag::Managed] {
+        let said = complaint(Sabotage::BlindToQueues, kind, 1).expect("it complains");
+        assert!(said.starts_with("queue 0 is at its limit"), "{kind}: {said}");
+    }
 }

@@ -206,6 +206,21 @@ impl Waiting {
         ready.map(|waiters| waiters.pool as PoolNo)
     }
 
+    /// Whether the limit leaves room for all items of the group.
+    pub(super) fn has_room_for_all(&self, group: GroupNo) -> bool {
+        let group = &self.groups[group];
+        let waiting: u32 = group.waiting.iter().map(|waiters| waiters.nr).sum();
+        group.is_ready && group.running + group.tied + waiting <= group.limit
+    }
+
+    /// Whether as many items of the group run as the limit allows, and others wait.
+    pub(super) fn is_held_up(&self, group: GroupNo) -> bool {
+        self.groups.get(group).is_some_and(|group| {
+            let is_full = group.running >= group.limit && group.resting == 0;
+            is_full && !group.waiting.is_empty()
+        })
+    }
+
     /// The groups that changed at this moment; each once.
     pub(super) fn changed(&self) -> &[GroupNo] {
         &self.changed

@@ -13,7 +13,7 @@ use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::machine::Tid;
-use crate::places::Queue;
+use crate::places::{PoolKind, Queue};
 use crate::plan::{ItemId, Op, QueueId};
 
 /// What can stand still.
@@ -106,8 +106,18 @@ impl Engine<'_> {
         if let Some(next) = next {
             self.agenda.add(next, Rank::Wake, Due::Watchdog);
         }
-        if self.config.sabotage != Some(Sabotage::BlindWatchdog) {
-            found.into_iter().for_each(|what| self.note(what));
+        found.retain(|what| self.is_told(what));
+        found.into_iter().for_each(|what| self.note(what));
+    }
+
+    fn is_told(&self, what: &What) -> bool {
+        match (self.config.sabotage, what) {
+            (Some(Sabotage::BlindWatchdog), _) => false,
+            (Some(Sabotage::BlindToPods), What::Stalled(pool, _)) => {
+                matches!(self.pools.list[*pool].kind, PoolKind::Cpu(_))
+            }
+            (Some(Sabotage::BlindToQueues), What::QueueStalled(..)) => false,
+            _ => true,
         }
     }
 
