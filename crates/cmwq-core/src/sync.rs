@@ -70,6 +70,10 @@ const fn is_weakened(_site: &str, _what: &str) -> bool {
 fn is_weakened(site: &str, what: &str) -> bool {
     static WEAKENED: std::sync::OnceLock<std::string::String> = std::sync::OnceLock::new();
     let weakened = WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").unwrap_or_default());
+    debug_assert!(
+        weakened.is_empty() || ORDERING_SITES.contains(&&*std::format!("{site}.{what}")),
+        "{site}.{what} is not listed"
+    );
     weakened.split_once('.') == Some((site, what))
 }
 
