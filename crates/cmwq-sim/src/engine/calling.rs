@@ -60,6 +60,7 @@ impl Engine<'_> {
             Op::FlushQueue(queue) => return self.flush_queue(queue, who),
             Op::Cancel(item) => _ = self.cancel(item),
             Op::CancelSync(item) => {
+                // Simpler than the library's, which refuses what is queued meanwhile.
                 self.cancel(item);
                 return self.flush_item(item, who);
             }

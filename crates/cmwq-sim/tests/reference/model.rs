@@ -210,6 +210,7 @@ impl Model<'_> {
                 self.flush(item);
             }
             Op::CancelSync(item) => {
+                // What is queued meanwhile is let in: nothing is disabled here.
                 self.cancel(item);
                 self.flush(item);
             }
