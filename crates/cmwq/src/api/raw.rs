@@ -50,10 +50,10 @@ use crate::api::unstarted;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
 use crate::engine::handle::Handle;
 use crate::engine::invoke;
+use crate::engine::item_flush::{self, Purpose};
 use crate::engine::process::{self, watch_forks};
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{self, Claimed};
@@ -387,7 +387,7 @@ pub unsafe fn enable(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn flush(item: &WorkItem) -> bool {
-    Runtime::existing().is_some_and(|runtime| flushing::flush_item(runtime, item, Flusher::Flusher))
+    Runtime::existing().is_some_and(|runtime| item_flush::flush_item(runtime, item, Purpose::Flush))
 }
 
 /// KERNEL: `flush_delayed_work` — same.
@@ -397,7 +397,7 @@ pub unsafe fn flush(item: &WorkItem) -> bool {
 pub unsafe fn flush_delayed(item: NonNull<RawDelayed>) -> bool {
     // SAFETY: passed on to the caller.
     Runtime::existing()
-        .is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, item.cast()) })
+        .is_some_and(|runtime| unsafe { item_flush::flush_delayed(runtime, item.cast()) })
 }
 
 /// Lets the timer of an item expire now, if it is armed: the item is queued where it was to go.
@@ -439,7 +439,7 @@ pub fn is_pending(item: &WorkItem) -> bool {
 #[must_use]
 pub fn busy(item: &WorkItem) -> (bool, bool) {
     let runtime = Runtime::existing();
-    let busy = runtime.map(|runtime| flushing::busy(runtime, item)).unwrap_or_default();
+    let busy = runtime.map(|runtime| item_flush::busy(runtime, item)).unwrap_or_default();
     (busy.pending, busy.running)
 }
 

@@ -19,8 +19,8 @@ use cmwq_core::{WorkFn, WorkItem};
 
 use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::current;
-use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::handle::Handle;
+use crate::engine::item_flush::{self, Busy, Purpose};
 use crate::engine::process::{self, watch_forks};
 use crate::engine::queueing;
 use crate::engine::readers::{self, RcuReadGuard};
@@ -251,13 +251,13 @@ unsafe fn refused(item: NonNull<RcuItem>) {
 /// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
 pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
     if !process::is_pending(item) || current::is_running(item) {
-        return flushing::flush_item(runtime, item, Flusher::Flusher);
+        return item_flush::flush_item(runtime, item, Purpose::Flush);
     }
     if readers::says_waits_for_itself() {
         return false;
     }
     // The thread that queues it may not have told the source yet.
-    let _ = flushing::flush_whole(runtime, item, source::barrier);
+    let _ = item_flush::flush_whole(runtime, item, source::barrier);
     true
 }
 
@@ -299,7 +299,7 @@ impl RcuWork {
     /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
     #[must_use]
     pub fn busy(&self) -> Busy {
-        let busy = |runtime| flushing::busy(runtime, self.item());
+        let busy = |runtime| item_flush::busy(runtime, self.item());
         Runtime::existing().map(busy).unwrap_or_default()
     }
 

@@ -12,9 +12,9 @@ use std::ptr::NonNull;
 
 use cmwq_core::WorkItem;
 
-use crate::engine::flushing::{self, Flusher};
 use crate::engine::handle::Handle;
 use crate::engine::invoke;
+use crate::engine::item_flush::{self, Purpose};
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 use crate::engine::sections;
@@ -100,7 +100,7 @@ impl Callbacks {
 
     /// Waits until all that was added before has been done.
     pub(crate) fn flush(&self, runtime: &'static Runtime) {
-        let _ = flushing::flush_item(runtime, &self.item, Flusher::Flusher);
+        let _ = item_flush::flush_item(runtime, &self.item, Purpose::Flush);
         // After a shutdown another thread may be doing it, which has been left what was added here.
         let mut rest = Rest::new();
         while self.is_done_by_another() {

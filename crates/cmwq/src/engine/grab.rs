@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use cmwq_core::{Grab, Kick, WorkItem, WorkWord, consts};
 
 use crate::engine::delayed::DelayedItem;
-use crate::engine::flushing::{self, Flusher};
+use crate::engine::item_flush::{self, Purpose};
 use crate::engine::process;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
@@ -199,7 +199,7 @@ pub(crate) struct Enabled {
 /// `disable_delayed_work_sync` — same.
 pub(crate) fn disable_sync(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let was_pending = disable(runtime, target);
-    flushing::flush_item(runtime, target.item(), Flusher::Canceller);
+    item_flush::flush_item(runtime, target.item(), Purpose::Cancel);
     was_pending
 }
 

@@ -1,5 +1,5 @@
 //! Flushes of whole queues: waiting for all items that were queued before. Who takes part:
-//! [README](flushing/README.md).
+//! [README](item_flush/README.md).
 
 use cmwq_core::flush::{self, PwqsToFlush};
 use cmwq_core::{Colors, Kick, Pwqs, Start};

@@ -13,8 +13,8 @@ use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId
 use crate::detect::method::Detect;
 use crate::engine::current::{self, Context};
 use crate::engine::detection;
-use crate::engine::flushing;
 use crate::engine::invoke;
+use crate::engine::item_flush;
 use crate::engine::long_items::LongItems;
 use crate::engine::pool::{Locked, Pool};
 use crate::engine::running::{As, Server};
@@ -227,7 +227,7 @@ impl Worker {
             // First, so that a thread that was woken does not find the item running any more.
             self.thread.mirror.ended();
             // SAFETY: the core has just given it up.
-            unsafe { flushing::pass(barrier) };
+            unsafe { item_flush::pass(barrier) };
             self.pool.act_effects(effects);
             guard = self.pool.lock_only();
             if is_last {

@@ -14,7 +14,7 @@ use cmwq_core::{
     BusyWorker, Closed, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey,
 };
 
-use crate::engine::flushing;
+use crate::engine::item_flush;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
@@ -358,7 +358,7 @@ fn fmt_items(
 
 /// A flush of one item, or the function's name.
 fn function(func: usize) -> String {
-    if flushing::is_barrier(func) { "BAR".to_owned() } else { symbol::short(func) }
+    if item_flush::is_barrier(func) { "BAR".to_owned() } else { symbol::short(func) }
 }
 
 /// As described at [`Report`].

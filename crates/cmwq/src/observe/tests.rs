@@ -8,7 +8,7 @@ use super::show::Report;
 use super::stats::Stats;
 use super::watchdog;
 use crate::api::raw::{Whereabouts, find_in};
-use crate::engine::flushing::{self, Busy};
+use crate::engine::item_flush::{self, Busy};
 use crate::engine::pool::Pool;
 use crate::engine::process::on_one_cpu;
 use crate::engine::runtime::Runtime;
@@ -65,7 +65,7 @@ fn looking_wakes_nobody_and_lists_nothing() {
         let (waits, stats) = (wq.waiting(), Stats::new(wq.stats()));
         assert_eq!((waits.queued, waits.for_limit), (3, 2));
         assert_eq!((stats.started, stats.completed, wq.progress()), (1, 0, 1));
-        let busy = |item| flushing::busy(runtime, item);
+        let busy = |item| item_flush::busy(runtime, item);
         assert_eq!(busy(running), Busy { pending: false, running: true });
         assert_eq!(busy(waiting[2]), Busy { pending: true, running: false });
         let at = std::ptr::from_ref(waiting[1]) as usize;

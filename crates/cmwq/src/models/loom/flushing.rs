@@ -48,7 +48,7 @@ fn work(s: &Shared) {
         s.owned.touch();
         let mut guard = s.pool.lock();
         let effects = guard.core.finish(s.worker);
-        s.pool.unlock(guard, effects.kick);
+        s.pool.unlock(guard, Kick::None);
         s.pool.act_effects(effects);
     }
 }

@@ -1,5 +1,5 @@
 //! Waiting for one item, and reports of waits that cannot end. Who takes part:
-//! [README](flushing/README.md).
+//! [README](item_flush/README.md).
 
 use std::ptr::NonNull;
 
@@ -18,11 +18,11 @@ use crate::os::rest::Rest;
 
 /// Why a thread waits for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flusher {
+pub(crate) enum Purpose {
     /// It wants the item done.
-    Flusher,
+    Flush,
     /// It wants the item not to run any more.
-    Canceller,
+    Cancel,
 }
 
 /// A barrier of `flush_work`, on the flusher's stack.
@@ -71,8 +71,8 @@ enum Found {
 
 /// Waits for the last queueing of `item`. `true`: there was something to wait for. KERNEL:
 /// `flush_work` — same; a wait of an item for itself is reported and not begun.
-pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> bool {
-    matches!(wait_for(runtime, item, by), Found::Done | Found::Earlier)
+pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, why: Purpose) -> bool {
+    matches!(wait_for(runtime, item, why), Found::Done | Found::Earlier)
 }
 
 /// As [`flush_item`], for an item that never has a timer.
@@ -93,7 +93,7 @@ pub(crate) fn flush_whole(
     mut wake_now: impl FnMut(),
 ) -> bool {
     wake_now();
-    match wait_for(runtime, item, Flusher::Flusher) {
+    match wait_for(runtime, item, Purpose::Flush) {
         Found::Done => true,
         Found::Idle | Found::Itself => false,
         in_transit => flush_again(runtime, item, in_transit, wake_now),
@@ -114,29 +114,34 @@ fn flush_again(
         has_waited |= found == Found::Earlier;
         rest.rest();
         wake_now();
-        found = wait_for(runtime, item, Flusher::Flusher);
+        found = wait_for(runtime, item, Purpose::Flush);
     }
     has_waited || found == Found::Done
 }
 
 #[inline(always)]
-fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
+fn wait_for(runtime: &'static Runtime, item: &WorkItem, why: Purpose) -> Found {
     let done = OwnEvent::take();
     if current::runs_nothing() {
         return wait_behind(runtime, item, false, &done, || done.wait(None));
     }
-    wait_in_item(runtime, item, by, &done)
+    wait_in_item(runtime, item, why, &done)
 }
 
 /// As [`wait_for`], in an item. Out of line, so that the usual way is short.
 #[inline(never)]
-fn wait_in_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher, done: &OwnEvent) -> Found {
+fn wait_in_item(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    why: Purpose,
+    done: &OwnEvent,
+) -> Found {
     if current::is_running(item) {
-        say_waits_for_itself(runtime, by);
+        say_waits_for_itself(runtime, why);
         return Found::Itself;
     }
     // Asked once, and not under the pool's lock: it takes the registry's.
-    let has_rescuer = by == Flusher::Flusher && current::current_is_mem_reclaim();
+    let has_rescuer = why == Purpose::Flush && current::current_is_mem_reclaim();
     let what = WaitFor::Item(std::ptr::from_ref(item) as usize);
     let wait = || current::waiting_for(what, || done.wait(None));
     wait_behind(runtime, item, has_rescuer, done, wait)
@@ -253,11 +258,11 @@ pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
 }
 
 #[cold]
-fn say_waits_for_itself(runtime: &'static Runtime, by: Flusher) {
+fn say_waits_for_itself(runtime: &'static Runtime, why: Purpose) {
     let wq = current::own_wq().and_then(|key| runtime.wq_name(key)).unwrap_or_default();
-    let what = match by {
-        Flusher::Flusher => "is flushed",
-        Flusher::Canceller => "is cancelled or disabled, with waiting,",
+    let what = match why {
+        Purpose::Flush => "is flushed",
+        Purpose::Cancel => "is cancelled or disabled, with waiting,",
     };
     notice::always(format!(
         "a work item of workqueue '{wq}' {what} from inside its own function ({}) and would wait \
