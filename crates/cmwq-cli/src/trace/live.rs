@@ -39,6 +39,8 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn attach(pid: u32) -> Result<Self, String> {
+        // First: of a process that becomes another program meanwhile nothing else would tell.
+        let shown = Target::open(pid).ok();
         let folder = format!("/proc/{pid}/fd");
         let entries = fs::read_dir(&folder).map_err(|error| refused(pid, &error))?;
         let mut found = Vec::new();
@@ -63,7 +65,7 @@ impl Live {
         let file = open_memory_file(path, true).map_err(|error| refused(pid, &error))?;
         let session =
             Session::open(file.into()).map_err(|error| format!("process {pid}: {error}"))?;
-        Ok(Self { pid, session, shown: Target::open(pid).ok() })
+        Ok(Self { pid, session, shown })
     }
 
     pub(super) fn subject(&self) -> Subject {
