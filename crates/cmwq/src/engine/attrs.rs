@@ -204,7 +204,7 @@ impl Priority {
     ///
     /// # Errors
     /// If the system refuses it.
-    pub(crate) fn assume(&self, base: Policy) -> io::Result<()> {
+    fn assume(&self, base: Policy) -> io::Result<()> {
         let wanted = self.policy(base);
         match Policy::of_current_thread() {
             Ok(has) if has.is_like(&wanted) => Ok(()),
@@ -214,9 +214,16 @@ impl Priority {
         }
     }
 
-    /// Says that threads of the library do without it.
+    /// As [`assume`](Self::assume). If the system refuses it, that is said, and the thread does
+    /// without it.
+    pub(crate) fn assume_or_say(&self, base: Policy) {
+        if let Err(error) = self.assume(base) {
+            self.say_refused(&error);
+        }
+    }
+
     #[cold]
-    pub(crate) fn say_refused(&self, error: &io::Error) {
+    fn say_refused(&self, error: &io::Error) {
         match self.sched {
             _ if self.is_base() => notice::once(Notice::Policy, || {
                 format!(

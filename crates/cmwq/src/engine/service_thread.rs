@@ -83,10 +83,7 @@ impl Loop {
         Service::begin();
         if !IS_MODEL {
             // Whoever was the first to use the library.
-            let own = Priority::default();
-            if let Err(error) = own.assume(self.runtime.base_policy) {
-                own.say_refused(&error);
-            }
+            Priority::default().assume_or_say(self.runtime.base_policy);
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);

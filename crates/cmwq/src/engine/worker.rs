@@ -84,9 +84,7 @@ impl Worker {
         self.pool.attach(&self.thread);
         sense::sched::set_timer_slack_ns(runtime.timer_slack_ns);
         self.thread.record_stack();
-        if let Err(error) = spec.priority.assume(runtime.base_policy) {
-            spec.priority.say_refused(&error);
-        }
+        spec.priority.assume_or_say(runtime.base_policy);
         self.thread.set_senses(self.open_senses());
     }
 
