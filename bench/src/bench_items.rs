@@ -16,7 +16,7 @@ use crate::gate::Gate;
 use crate::job::{Bench, Job, Producers};
 use crate::peers::{self, Peer};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
-use crate::rounds::{Cell, Outcome, Session};
+use crate::rounds::{Cell, Outcome, Session, each_round};
 use crate::sys;
 use crate::systems::System;
 
@@ -140,11 +140,8 @@ fn ratios(rows: &[Row], outcomes: &[Outcome<Sample>]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for (column, (producers, title)) in COLUMNS.into_iter().enumerate() {
         let each = |name: &str| {
-            let of = |outcome: &&Outcome<Sample>| {
-                outcome.system.name() == name && outcome.job.producers == producers
-            };
-            let samples = outcomes.iter().find(of).map_or(&[][..], |outcome| &outcome.samples);
-            samples.iter().map(|one| one.sample.ns_per_item).collect::<Vec<_>>()
+            let column = outcomes.iter().filter(|outcome| outcome.job.producers == producers);
+            each_round(column, name, |one| one.sample.ns_per_item)
         };
         for (kind, system, goal) in
             [("closures", System::Cmwq, CLOSURES_GOAL), ("embedded", System::CmwqWork, WORK_GOAL)]

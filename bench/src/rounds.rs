@@ -79,14 +79,14 @@ impl<S> Outcome<S> {
     }
 }
 
-/// A figure of each round of the system of that name, in the order of the rounds: empty where there
-/// is none.
-pub(crate) fn each_round<S>(
-    outcomes: &[Outcome<S>],
+/// A figure of each round of the first of these that is the system's of that name, in the order of
+/// the rounds: empty where there is none.
+pub(crate) fn each_round<'a, S: 'a>(
+    outcomes: impl IntoIterator<Item = &'a Outcome<S>>,
     name: &str,
     value: impl Fn(&Measured<S>) -> f64,
 ) -> Vec<f64> {
-    let of = outcomes.iter().find(|outcome| outcome.system.name() == name);
+    let of = outcomes.into_iter().find(|outcome| outcome.system.name() == name);
     of.map_or_else(Vec::new, |outcome| outcome.samples.iter().map(value).collect())
 }
 
