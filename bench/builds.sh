@@ -11,15 +11,7 @@
 # the table's heading.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-. "$root/.ci/common"
-if [ -z "${CMWQ-}" ]; then
-    cargo build --release --quiet --manifest-path "$root/Cargo.toml" -p cmwq-cli
-    commit=$("$root"/bench/commit.sh 2>/dev/null) || commit="not recorded"
-else
-    # Nobody knows of which commit another command is.
-    commit="not recorded"
-fi
-cmwq=${CMWQ:-$(target_dir)/release/cmwq}
+. "$root/bench/command"
 rounds=${1:-7} sizes=${SIZES:-1 2 3 4} out=${OUT:-$root/bench/report/builds.md}
 read -r load _ </proc/loadavg
 folder=$(mktemp -d)

@@ -10,15 +10,7 @@
 # BESIDE: what else the machine did, for the table's heading.
 set -euo pipefail
 here=$(dirname "$0")
-. "$here/../.ci/common"
-if [ -z "${CMWQ-}" ]; then
-    cargo build --release --quiet --manifest-path "$here/../Cargo.toml" -p cmwq-cli
-    commit=$("$here"/commit.sh 2>/dev/null) || commit="not recorded"
-else
-    # Nobody knows of which commit another command is.
-    commit="not recorded"
-fi
-cmwq=${CMWQ:-$(target_dir)/release/cmwq}
+. "$here/command"
 rounds=${1:-5} count=${2:-64}
 sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap wait disk mixed}
 out=${OUT:-$here/report/commands.md}
