@@ -12,3 +12,13 @@ pub mod tick;
 
 pub use hogs::HogWatch;
 pub use tick::{Quiet, Tick, TickRole};
+
+/// On whose word workers that are believed to run are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The tick's, which comes back at intervals. So a cheap look may spare a dearer one, and from
+    /// tick to tick a worker is seen to hog the CPU.
+    Tick,
+    /// An alarm's: a CPU is idle, and who looks wants to know now.
+    Alarm,
+}

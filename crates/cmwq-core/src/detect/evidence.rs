@@ -2,6 +2,7 @@
 //!
 //! KERNEL: no twin. There the scheduler reports it (`wq_worker_sleeping`, `wq_worker_running`).
 
+use super::By;
 use crate::ids::Nanos;
 
 /// Where only a thread's CPU time is known, the thread is taken for blocked when so many looks in a
@@ -67,16 +68,19 @@ pub trait Senses {
     fn stood_still(&mut self) -> u32;
 }
 
-/// Whether a worker that is believed to run is blocked. `patient`: the caller comes back at
-/// intervals, so the cheap look at the CPU time may spare the dearer one at the state: a thread
-/// that had a CPU nearly all the time most probably has it now.
-pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
+/// Whether a worker that is believed to run is blocked. The tick comes back, so to it the cheap
+/// look at the CPU time may spare the dearer one at the state: a thread that had a CPU nearly all
+/// the time most probably has it now.
+pub fn look(thread: &mut impl Senses, by: By) -> Seen {
     match thread.switched() {
         Some(Switch::Blocked) => return Seen::Blocked,
         Some(Switch::Runnable) => return Seen::Running,
         Some(Switch::None) | None => {}
     }
-    let used = if patient { thread.used() } else { None };
+    let used = match by {
+        By::Tick => thread.used(),
+        By::Alarm => None,
+    };
     if used == Some(Used::All) {
         return Seen::Running;
     }
@@ -94,20 +98,20 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
 /// they run.
 pub fn look_for(
     thread: &mut impl Senses,
-    patient: bool,
+    by: By,
     processes_run: impl FnOnce() -> Option<bool>,
 ) -> Seen {
     match processes_run() {
         Some(true) => Seen::Running,
-        Some(false) => look(thread, patient),
+        Some(false) => look(thread, by),
         None => Seen::Unknown,
     }
 }
 
-/// Whether a worker that watches others, and is believed blocked with them, is back: it is if it is
-/// itself, or any of them runs. `watched`: as for [`look_for`].
-pub fn is_back_for(thread: &mut impl Senses, watched: impl FnOnce() -> Option<bool>) -> bool {
-    is_back(thread) || watched() == Some(true)
+/// Whether a worker that stands for processes, and is believed blocked with them, is back: it is if
+/// it is itself, or any of them runs. `processes_run`: as for [`look_for`].
+pub fn is_back_for(thread: &mut impl Senses, processes_run: impl FnOnce() -> Option<bool>) -> bool {
+    is_back(thread) || processes_run() == Some(true)
 }
 
 /// Whether a worker that is believed blocked is back. One that did not run since the last look
@@ -115,6 +119,6 @@ pub fn is_back_for(thread: &mut impl Senses, watched: impl FnOnce() -> Option<bo
 pub fn is_back(thread: &mut impl Senses) -> bool {
     match thread.switched() {
         Some(switch) => switch == Switch::Runnable,
-        None => thread.used() != Some(Used::Nothing) && look(thread, false) == Seen::Running,
+        None => thread.used() != Some(Used::Nothing) && thread.is_blocked() == Some(false),
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! KERNEL: no twin.
 
+use super::By;
 use crate::ids::Nanos;
 
 /// Pause after a look for a worker that is believed running, in times the cost of the look.
@@ -17,10 +18,8 @@ pub const SLEEPERS_REST: Nanos = 32;
 /// Which worker a look is about, and why it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// A worker that is believed running, because a CPU is idle.
-    Alarm,
-    /// The same, because the tick has come.
-    Tick,
+    /// A worker that is believed running.
+    Runner(By),
     /// A worker that is believed blocked.
     Sleeper,
 }
@@ -85,13 +84,13 @@ impl Looks {
 
     /// Whether all of it may be looked at now.
     pub(crate) const fn may_look(&self, now: Nanos, asker: Asker) -> bool {
-        now >= self.next || matches!(asker, Asker::Alarm)
+        now >= self.next || matches!(asker, Asker::Runner(By::Alarm))
     }
 
     /// A look has taken from `begin` to `end`, in nanoseconds. Returns when the next may begin.
     pub(crate) const fn looked(&mut self, begin: Nanos, end: Nanos, asker: Asker) -> Nanos {
         let rest = match asker {
-            Asker::Alarm | Asker::Tick => REST,
+            Asker::Runner(_) => REST,
             Asker::Sleeper => SLEEPERS_REST,
         };
         self.next = end.saturating_add(end.saturating_sub(begin).saturating_mul(rest));

@@ -1,5 +1,6 @@
 //! What looks at threads tell.
 
+use crate::detect::By;
 use crate::detect::alarms::{self, AfterFalse};
 use crate::detect::evidence::{self, STILL_LOOKS, Seen, Senses, Switch, Used};
 use crate::detect::processes::{Asker, Family, Looks, REST, SLEEPERS_REST, Sleepers};
@@ -39,12 +40,12 @@ impl Senses for Thread {
 fn switch_records_need_no_other_look() {
     for (switch, seen) in [(Switch::Blocked, Seen::Blocked), (Switch::Runnable, Seen::Running)] {
         let mut thread = Thread { switched: Some(switch), ..Thread::default() };
-        assert_eq!((evidence::look(&mut thread, true), thread.reads), (seen, 0));
+        assert_eq!((evidence::look(&mut thread, By::Tick), thread.reads), (seen, 0));
         assert_eq!(evidence::is_back(&mut thread), switch == Switch::Runnable);
     }
     let mut fresh =
         Thread { switched: Some(Switch::None), is_blocked: Some(true), ..Thread::default() };
-    assert_eq!(evidence::look(&mut fresh, false), Seen::Blocked, "its state tells");
+    assert_eq!(evidence::look(&mut fresh, By::Alarm), Seen::Blocked, "its state tells");
     fresh.is_blocked = Some(false);
     assert!(!evidence::is_back(&mut fresh), "there will be a record when it is");
 }
@@ -53,10 +54,10 @@ fn switch_records_need_no_other_look() {
 fn who_had_the_cpu_all_the_time_is_taken_for_running() {
     let blocked = Thread { used: Some(Used::All), is_blocked: Some(true), ..Thread::default() };
     let mut thread = blocked;
-    assert_eq!((evidence::look(&mut thread, true), thread.reads), (Seen::Running, 0));
-    assert_eq!(evidence::look(&mut thread, false), Seen::Blocked, "an alarm is not patient");
+    assert_eq!((evidence::look(&mut thread, By::Tick), thread.reads), (Seen::Running, 0));
+    assert_eq!(evidence::look(&mut thread, By::Alarm), Seen::Blocked, "an alarm does not wait");
     for used in [None, Some(Used::Nothing), Some(Used::Some)] {
-        assert_eq!(evidence::look(&mut Thread { used, ..blocked }, true), Seen::Blocked);
+        assert_eq!(evidence::look(&mut Thread { used, ..blocked }, By::Tick), Seen::Blocked);
     }
 }
 
@@ -64,7 +65,7 @@ fn who_had_the_cpu_all_the_time_is_taken_for_running() {
 fn who_watches_others_is_blocked_when_they_are_too() {
     let look = |is_blocked, watched| {
         let mut thread = Thread { is_blocked, ..Thread::default() };
-        (evidence::look_for(&mut thread, false, || watched), thread.reads)
+        (evidence::look_for(&mut thread, By::Alarm, || watched), thread.reads)
     };
     assert_eq!(look(Some(true), Some(true)), (Seen::Running, 0), "nobody looks at itself");
     assert_eq!(look(Some(false), Some(false)), (Seen::Running, 1), "it runs itself");
@@ -77,13 +78,13 @@ fn who_watches_others_is_blocked_when_they_are_too() {
 #[test]
 fn an_idle_cpu_has_time_to_look_at_processes() {
     let mut looks = Looks::default();
-    assert!(looks.may_look(0, Asker::Tick), "nobody has looked");
+    assert!(looks.may_look(0, Asker::Runner(By::Tick)), "nobody has looked");
     // It took 10 ns.
-    assert_eq!(looks.looked(1_000, 1_010, Asker::Tick), 1_010 + 10 * REST);
+    assert_eq!(looks.looked(1_000, 1_010, Asker::Runner(By::Tick)), 1_010 + 10 * REST);
     for (now, may_the_tick) in [(1_010, false), (1_169, false), (1_170, true)] {
-        assert_eq!(looks.may_look(now, Asker::Tick), may_the_tick);
+        assert_eq!(looks.may_look(now, Asker::Runner(By::Tick)), may_the_tick);
         assert_eq!(looks.may_look(now, Asker::Sleeper), may_the_tick);
-        assert!(looks.may_look(now, Asker::Alarm));
+        assert!(looks.may_look(now, Asker::Runner(By::Alarm)));
     }
     assert_eq!(looks.looked(2_000, 2_010, Asker::Sleeper), 2_010 + 10 * SLEEPERS_REST);
 }
@@ -100,12 +101,16 @@ fn an_eighth_without_the_cpu_is_not_all_the_time() {
 fn without_a_state_a_thread_that_stands_still_is_taken_for_blocked() {
     let mut thread = Thread { used: Some(Used::Nothing), ..Thread::default() };
     for _ in 1..STILL_LOOKS {
-        assert_eq!(evidence::look(&mut thread, true), Seen::Unknown);
+        assert_eq!(evidence::look(&mut thread, By::Tick), Seen::Unknown);
     }
-    assert_eq!(evidence::look(&mut thread, true), Seen::Blocked);
+    assert_eq!(evidence::look(&mut thread, By::Tick), Seen::Blocked);
     thread.used = Some(Used::Some);
-    assert_eq!(evidence::look(&mut thread, true), Seen::Unknown);
-    assert_eq!(evidence::look(&mut Thread::default(), true), Seen::Unknown, "nothing to be seen");
+    assert_eq!(evidence::look(&mut thread, By::Tick), Seen::Unknown);
+    assert_eq!(
+        evidence::look(&mut Thread::default(), By::Tick),
+        Seen::Unknown,
+        "nothing to be seen"
+    );
 }
 
 #[test]
@@ -199,9 +204,9 @@ fn a_family_is_looked_at_as_cheaply_as_will_do() {
         looks.is_running(kin, asker, &sleepers, || at)
     };
     let mut still = Kin { has_not_run: true, ..Kin::default() };
-    assert_eq!(ask(&mut still, Asker::Tick, 10), Some(false));
+    assert_eq!(ask(&mut still, Asker::Runner(By::Tick), 10), Some(false));
     let mut likely = Kin { is_likely_running: true, ..Kin::default() };
-    assert_eq!(ask(&mut likely, Asker::Tick, 10), Some(true));
+    assert_eq!(ask(&mut likely, Asker::Runner(By::Tick), 10), Some(true));
     assert_eq!((still.looks, likely.looks), (0, 0));
 
     // All sleepers have one budget, and who has no turn is back only if the likely one runs.
@@ -210,5 +215,5 @@ fn a_family_is_looked_at_as_cheaply_as_will_do() {
     sleepers.set(100);
     assert_eq!((ask(&mut kin, Asker::Sleeper, 99), kin.looks), (None, 1));
     assert_eq!(ask(&mut likely, Asker::Sleeper, 99), Some(true));
-    assert_eq!((ask(&mut kin, Asker::Tick, 99), kin.looks), (Some(true), 2));
+    assert_eq!((ask(&mut kin, Asker::Runner(By::Tick), 99), kin.looks), (Some(true), 2));
 }

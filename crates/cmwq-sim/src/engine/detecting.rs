@@ -7,7 +7,7 @@ use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::detect::judge::{self, Look};
 use cmwq_core::detect::tick::TickFound;
-use cmwq_core::detect::{Quiet, Tick, TickRole};
+use cmwq_core::detect::{By, Quiet, Tick, TickRole};
 use cmwq_core::help;
 use cmwq_core::place::Cpus;
 use cmwq_core::{Finding, Found, Kick, WorkerId};
@@ -95,7 +95,7 @@ impl judge::Suspect for Suspected<'_, '_> {
     fn look(&mut self) -> Seen {
         let seen = match self.is_process {
             true => self.engine.look_at_process(self.tid),
-            false => evidence::look(&mut self.engine.view(self.tid), true),
+            false => evidence::look(&mut self.engine.view(self.tid), By::Tick),
         };
         if seen == Seen::Blocked {
             self.engine.threads[self.tid].hog.slept();

@@ -4,6 +4,7 @@
 //! CPUs of the worker that started it.
 
 use cmwq_core::Kick;
+use cmwq_core::detect::By;
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 
 use super::{Engine, Mode};
@@ -57,7 +58,7 @@ impl Engine<'_> {
 
     /// What a look at the worker and its process tells.
     pub(super) fn look_at_process(&self, tid: Tid) -> Seen {
-        evidence::look_for(&mut Waiter, true, || Some(self.process_runs(tid)))
+        evidence::look_for(&mut Waiter, By::Tick, || Some(self.process_runs(tid)))
     }
 
     /// Whether the process, or the worker that waits for it, is back.

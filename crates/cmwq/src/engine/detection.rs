@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use cmwq_core::detect::evidence::Seen;
 use cmwq_core::detect::judge::{self, Look};
-use cmwq_core::detect::{alarms, hogs};
+use cmwq_core::detect::{By, alarms, hogs};
 use cmwq_core::{Finding, Found, Kick, Nanos, WorkFn, WorkerId, WqKey};
 
 use crate::engine::pool::{Locked, Pool};
@@ -65,7 +65,7 @@ impl Round {
 /// worker that it finds blocked, since it asks for work right afterwards. So no other worker is
 /// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
-    let found = look(pool, Some(me), false);
+    let found = look(pool, Some(me), By::Alarm);
     if alarms::is_false(found.look.nr_blocked, found.has_to_watch) {
         pool.false_alarm();
     }
@@ -74,17 +74,17 @@ pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
 /// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
 /// pool that will ask for work right afterwards and so need not be woken. Caller holds no core
 /// lock.
-pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Round {
+pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, by: By) -> Round {
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
-        let mut found = collect(pool, suspects, patient);
+        let mut found = collect(pool, suspects, by);
         if !found.has_to_watch {
             return found;
         }
         let hog_thresh = pool.runtime.hogs.thresh_ns;
         suspects.retain_mut(|Suspect { finding, is_hog, thread }| {
-            let mut suspected = Suspected { thread, seq: finding.seq, patient, hog_thresh };
+            let mut suspected = Suspected { thread, seq: finding.seq, by, hog_thresh };
             found.look.judge(finding, *is_hog, &mut suspected)
         });
         if found.has_found() {
@@ -112,7 +112,7 @@ pub(crate) fn report(pool: &'static Pool, found: impl Iterator<Item = (WorkerId,
     apply(pool, &mut found.filter_map(suspect).collect::<Vec<_>>(), None);
 }
 
-fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Round {
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, by: By) -> Round {
     let mut guard = pool.lock_unlisted();
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
@@ -124,10 +124,13 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> R
         let finding = Look::expects(&view);
         suspects.push(Suspect { finding, is_hog: view.hog, thread: Arc::clone(thread) });
     });
-    let seeks_hogs = is_tick && pool.runtime.hogs.thresh_ns != 0;
+    let seeks_hogs = by == By::Tick && pool.runtime.hogs.thresh_ns != 0;
     let room = guard.core.room_for_new_hogs(pool.has_short_items());
     let look = Look::begin(if seeks_hogs { room } else { 0 });
-    let kick = if is_tick { guard.core.tick() } else { Kick::None };
+    let kick = match by {
+        By::Tick => guard.core.tick(),
+        By::Alarm => Kick::None,
+    };
     pool.unlock(guard, kick);
     Round { look, has_to_watch: true, has_processes, ..Round::default() }
 }
@@ -217,7 +220,7 @@ fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Threa
 struct Suspected<'a> {
     thread: &'a Thread,
     seq: u64,
-    patient: bool,
+    by: By,
     hog_thresh: Nanos,
 }
 
@@ -227,7 +230,7 @@ impl judge::Suspect for Suspected<'_> {
     }
 
     fn look(&mut self) -> Seen {
-        self.thread.look(self.seq, self.patient)
+        self.thread.look(self.seq, self.by)
     }
 
     fn hogs(&mut self) -> bool {

@@ -5,8 +5,8 @@
 use std::io;
 use std::ptr::NonNull;
 
-use cmwq_core::detect::Tick;
 use cmwq_core::detect::tick::TickFound;
+use cmwq_core::detect::{By, Tick};
 use cmwq_core::place::Rescan;
 use cmwq_core::{FIRE_BATCH, Nanos, Timer, WorkItem};
 
@@ -210,7 +210,7 @@ impl Loop {
             return TickFound::default();
         }
         pool.detect_short_items();
-        let found = detection::look(pool, None, true);
+        let found = detection::look(pool, None, By::Tick);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
             pool.is_suppressed.store(false, Ordering::Relaxed);

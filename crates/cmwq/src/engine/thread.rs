@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cmwq_core::detect::By;
 use cmwq_core::detect::evidence::{self, Seen, Used};
 use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::detect::processes::Asker;
@@ -202,20 +203,18 @@ impl Thread {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    /// Looks whether the thread, in run `seq`, is blocked. `patient`: the caller comes back at
-    /// intervals, so the cheap look at the CPU time may spare the dearer one at the state.
-    pub(crate) fn look(&self, seq: u64, patient: bool) -> Seen {
+    /// Looks whether the thread, in run `seq`, is blocked.
+    pub(crate) fn look(&self, seq: u64, by: By) -> Seen {
         if !self.is_in_run(seq) {
             return Seen::Unknown;
         }
         let Some(senses) = self.senses.get() else { return Seen::Unknown };
         let mut view = View { thread: self, senses };
         let seen = if self.processes.is_in(seq) {
-            let asker = if patient { Asker::Tick } else { Asker::Alarm };
-            let processes_run = || self.processes.is_any_running(asker);
-            evidence::look_for(&mut view, patient, processes_run)
+            let processes_run = || self.processes.is_any_running(Asker::Runner(by));
+            evidence::look_for(&mut view, by, processes_run)
         } else {
-            evidence::look(&mut view, patient)
+            evidence::look(&mut view, by)
         };
         if seen == Seen::Blocked {
             self.hog.slept();

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 
+use cmwq_core::detect::By;
 use cmwq_core::help::{self, Visit};
 use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
 
@@ -113,7 +114,7 @@ impl Worker {
         self.pool.is_looked_at()
             && self.pool.is_watched()
             && is_created()
-            && detection::look(self.pool, Some(self.id), false).has_found()
+            && detection::look(self.pool, Some(self.id), By::Alarm).has_found()
     }
 
     /// A worker that has just been created may be told, too.
