@@ -12,7 +12,7 @@ use std::mem;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{self, Progress, may_saturate};
+use cmwq_core::help::{Progress, may_saturate};
 use cmwq_core::place::Belonging;
 use cmwq_core::{
     Claim, Creator, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
@@ -175,10 +175,10 @@ pub(crate) enum Holder {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Parker),
-    /// Watch for blocking workers. `begin`: nobody was watching.
-    Watch {
-        begin: bool,
-    },
+    /// Watch for blocking workers: nobody did.
+    BeginWatch,
+    /// Go on watching: who has begun an item may be on another CPU than who did before.
+    KeepWatch,
     NeedFirst,
     /// Look at this time whether rescuers have to be called.
     Mayday(Nanos),
@@ -404,7 +404,8 @@ impl Pool {
     fn act_on_rest(&'static self, todo: Todo) {
         match todo {
             Todo::Nothing | Todo::Wake(_) => {}
-            Todo::Watch { begin } => self.begin_watch(begin),
+            Todo::BeginWatch => self.begin_watch(),
+            Todo::KeepWatch => self.keep_watch(),
             Todo::NeedFirst if leaves_out("act.first") => {}
             Todo::NeedFirst => _ = self.ask_for_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
@@ -422,34 +423,34 @@ impl Pool {
         }
     }
 
-    fn begin_watch(&'static self, begin: bool) {
+    /// Arms the sentinels of all running workers' CPUs, and has the tick come.
+    fn begin_watch(&'static self) {
         if let PoolKind::Bh(cpu) = self.kind {
             return self.runtime.bh.raise(self.runtime, cpu);
         }
-        if self.runtime.detect.has_sentinel() {
-            self.arm_sentinel(begin);
+        if self.uses_sentinels() {
+            self.arm_all_sentinels();
         }
-        if begin && self.runtime.detect != Detect::Inline {
+        if self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        if self.pods.is_some_and(|(pods, pod)| help::calls(pods, pod)) {
-            self.runtime.call_for_help(self);
-        }
+        self.call_others();
     }
 
-    /// Arms the sentinel of the CPU this worker runs on, or those of all running workers' CPUs.
-    fn arm_sentinel(&'static self, begin: bool) {
+    /// Arms the sentinel of the CPU this worker runs on.
+    fn keep_watch(&'static self) {
+        if self.uses_sentinels()
+            && let Some(cpu) = self.lone_cpu.or_else(sense::sched::current_cpu)
+        {
+            self.runtime.sentinels.arm(cpu);
+        }
+        self.call_others();
+    }
+
+    /// Whether alarms are to be had, and are of use now.
+    fn uses_sentinels(&self) -> bool {
         // ORDERING: no pairing: a hint.
-        if self.is_suppressed.load(Ordering::Relaxed) {
-            return;
-        }
-        if self.lone_cpu.is_none() && !begin {
-            if let Some(cpu) = sense::sched::current_cpu() {
-                self.runtime.sentinels.arm(cpu);
-            }
-            return;
-        }
-        self.arm_all_sentinels();
+        self.runtime.detect.has_sentinel() && !self.is_suppressed.load(Ordering::Relaxed)
     }
 
     /// Whether no sentinel is missing that would send it an alarm. Asked by each tick: without
@@ -635,28 +636,35 @@ impl Locked {
     /// Work waits at capacity: detectors must watch the pool.
     #[inline(always)]
     pub(crate) fn watch(&mut self, pool: &Pool, by: Holder) -> Todo {
-        let begin = !self.watched;
+        if !self.watched {
+            self.begin_watch(pool);
+            return Todo::BeginWatch;
+        }
         // Where nobody detects, there is no sentinel to arm, and nobody who wakes the standby.
         let arms_sentinel = by == Holder::Claimer && pool.has_tick;
-        if !begin && !arms_sentinel && !pool.may_be_helped() {
+        if !arms_sentinel && !pool.may_be_helped() {
             return Todo::Nothing;
         }
-        self.set_watched(pool, begin);
-        Todo::Watch { begin }
+        self.keep_watch(pool);
+        Todo::KeepWatch
     }
 
-    /// See [`watch`](Self::watch). `begin`: nobody was watching.
+    /// See [`watch`](Self::watch): nobody was watching.
     #[inline(never)]
-    fn set_watched(&mut self, pool: &Pool, begin: bool) {
-        if begin {
-            clock::look();
-            if pool.has_short_items() {
-                let now = self.progress_now();
-                self.set_short(pool, !self.measured.is_old(now), now);
-                self.post_entry(pool);
-            }
+    fn begin_watch(&mut self, pool: &Pool) {
+        clock::look();
+        if pool.has_short_items() {
+            let now = self.progress_now();
+            self.set_short(pool, !self.measured.is_old(now), now);
+            self.post_entry(pool);
         }
         self.watched = true;
+        self.keep_watch(pool);
+    }
+
+    /// See [`watch`](Self::watch): the standby may be another worker now.
+    #[inline(never)]
+    fn keep_watch(&mut self, pool: &Pool) {
         self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
         pool.watched.store(true, release("watch"));

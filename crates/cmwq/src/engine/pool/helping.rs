@@ -27,6 +27,14 @@ impl Pool {
         self.pods.is_some_and(|(pods, pod)| help::wants_help(pods, pod))
     }
 
+    /// Its workers begin to be watched, or one of them has begun an item: calls others if that is
+    /// of use.
+    pub(super) fn call_others(&'static self) {
+        if self.pods.is_some_and(|(pods, pod)| help::calls(pods, pod)) {
+            self.runtime.call_for_help(self);
+        }
+    }
+
     /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     #[inline]
     fn others_wait(&self) -> bool {
