@@ -10,7 +10,6 @@
 use std::fmt;
 use std::mem;
 
-use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Progress, may_saturate};
 use cmwq_core::place::Belonging;
@@ -20,25 +19,21 @@ use cmwq_core::{
 };
 
 use crate::detect::method::Detect;
-use crate::detect::sentinel::Guarded;
-use crate::detect::ticking::Watched;
 use crate::engine::attrs::Priority;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
-use crate::os::published::Lasting;
-use crate::os::sense;
 use crate::os::sync::{
-    Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire,
-    leaves_out, lock, lock_plain, release, without,
+    Arc, AtomicBool, Mutex, MutexGuard, PlainMutex, leaves_out, lock, lock_plain,
 };
 use crate::os::topo::CpuSet;
 use crate::record;
 use crate::record::trace::{self, Kind};
 use crate::record::{PoolMirror, Reason, WorkerMirror};
 
+mod alarms;
 mod attach;
 mod counters;
 mod creation;
@@ -46,6 +41,7 @@ mod helping;
 pub(crate) mod pods;
 mod recorded;
 
+use alarms::Alarms;
 use attach::Attachment;
 use pods::Pods;
 
@@ -132,14 +128,7 @@ pub(crate) struct Pool {
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
     watched: AtomicBool,
-    /// The worker to send a [`park::CHECK`], if there is one. Read by the sentinel, which takes no
-    /// lock; set under the lock.
-    standby: Lasting<Parker>,
-    /// False alarms come in quick succession: the sentinels wait for the tick.
-    pub(crate) is_suppressed: AtomicBool,
-    last_false_alarm: AtomicU64,
-    /// False alarms since a worker was found blocked.
-    nr_false_alarms: AtomicU32,
+    alarms: Alarms,
     /// It is on the service's list of ticking pools.
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
@@ -232,10 +221,7 @@ impl Pool {
                 mirror,
             }),
             watched: AtomicBool::new(false),
-            standby: Lasting::nothing(),
-            is_suppressed: AtomicBool::new(false),
-            last_false_alarm: AtomicU64::new(0),
-            nr_false_alarms: AtomicU32::new(0),
+            alarms: Alarms::new(),
             is_ticking: AtomicBool::new(false),
             pods,
             has_short_items: AtomicBool::new(false),
@@ -348,19 +334,6 @@ impl Pool {
         self.read(|_, locked| locked.threads.iter().flatten().cloned().collect())
     }
 
-    /// Whether detectors watch this pool. A hint.
-    pub(crate) fn is_watched(&self) -> bool {
-        // ORDERING: Acquire pairs with the Release in `Locked::watch`, for `standby`.
-        self.watched.load(acquire("is_watched"))
-    }
-
-    /// Wakes the standby, to look for blocked workers. Lock-free: all that the sentinel does.
-    pub(crate) fn alarm(&self) {
-        if let Some(standby) = self.standby.get() {
-            standby.unpark(park::CHECK);
-        }
-    }
-
     /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox. Also
     /// who demands nothing comes here if he has listed or changed something: the board, the
     /// mapping, the inbox's word and the watchdog have to follow, and waking belongs to no `drop`.
@@ -421,81 +394,6 @@ impl Pool {
             pool.unlock(guard, kick);
             grant = next;
         }
-    }
-
-    /// Arms the sentinels of all running workers' CPUs, and has the tick come.
-    fn begin_watch(&'static self) {
-        if let PoolKind::Bh(cpu) = self.kind {
-            return self.runtime.bh.raise(self.runtime, cpu);
-        }
-        if self.uses_sentinels() {
-            self.arm_all_sentinels();
-        }
-        if self.runtime.detect != Detect::Inline {
-            self.runtime.service.start_ticking(self);
-        }
-        self.call_others();
-    }
-
-    /// Arms the sentinel of the CPU this worker runs on.
-    fn keep_watch(&'static self) {
-        if self.uses_sentinels()
-            && let Some(cpu) = self.lone_cpu.or_else(sense::sched::current_cpu)
-        {
-            self.runtime.sentinels.arm(cpu);
-        }
-        self.call_others();
-    }
-
-    /// Whether alarms are to be had, and are of use now.
-    fn uses_sentinels(&self) -> bool {
-        // ORDERING: no pairing: a hint.
-        self.runtime.detect.has_sentinel() && !self.is_suppressed.load(Ordering::Relaxed)
-    }
-
-    /// Whether no sentinel is missing that would send it an alarm. Asked by each tick: without
-    /// making sets of CPUs where there is one.
-    pub(crate) fn is_covered(&'static self) -> bool {
-        let sentinels = &self.runtime.sentinels;
-        self.lone_cpu.is_some_and(|cpu| sentinels.covers(self, [cpu]))
-            || self.guarded_cpus().is_none_or(|cpus| sentinels.covers(self, cpus.iter()))
-    }
-
-    /// Arms the sentinels of the CPUs on which this pool's running workers entered their functions.
-    pub(crate) fn arm_all_sentinels(&'static self) {
-        if let Some(cpu) = self.lone_cpu {
-            return self.runtime.sentinels.arm(cpu);
-        }
-        let (mut cpus, has_process) = self.read(cpus_in_use);
-        if has_process && let Some(all) = self.guarded_cpus() {
-            // Where the process is nobody knows.
-            cpus = cpus.or(&all);
-        }
-        for cpu in cpus.iter() {
-            self.runtime.sentinels.arm(cpu);
-        }
-    }
-
-    /// A sentinel ran although no worker was blocked.
-    pub(crate) fn false_alarm(&'static self) {
-        let now = clock::now();
-        // ORDERING: no pairing: hints.
-        let last = self.last_false_alarm.swap(now, Ordering::Relaxed);
-        let in_a_row = self.nr_false_alarms.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        match alarms::after_false(last, now, in_a_row) {
-            AfterFalse::Arm => self.arm_all_sentinels(),
-            AfterFalse::WaitForTick => {
-                self.is_suppressed.store(true, Ordering::Relaxed);
-                self.runtime.service.wake_now();
-            }
-            AfterFalse::Rest => self.is_suppressed.store(true, Ordering::Relaxed),
-        }
-    }
-
-    /// A worker was found blocked, so alarms are useful.
-    pub(crate) fn alarms_bear_fruit(&self) {
-        // ORDERING: no pairing: a hint.
-        self.nr_false_alarms.store(0, Ordering::Relaxed);
     }
 }
 
@@ -633,60 +531,6 @@ impl Locked {
         }
     }
 
-    /// Work waits at capacity: detectors must watch the pool.
-    #[inline(always)]
-    pub(crate) fn watch(&mut self, pool: &Pool, by: Holder) -> Todo {
-        if !self.watched {
-            self.begin_watch(pool);
-            return Todo::BeginWatch;
-        }
-        // Where nobody detects, there is no sentinel to arm, and nobody who wakes the standby.
-        let arms_sentinel = by == Holder::Claimer && pool.has_tick;
-        if !arms_sentinel && !pool.may_be_helped() {
-            return Todo::Nothing;
-        }
-        self.keep_watch(pool);
-        Todo::KeepWatch
-    }
-
-    /// See [`watch`](Self::watch): nobody was watching.
-    #[inline(never)]
-    fn begin_watch(&mut self, pool: &Pool) {
-        clock::look();
-        if pool.has_short_items() {
-            let now = self.progress_now();
-            self.set_short(pool, !self.measured.is_old(now), now);
-            self.post_entry(pool);
-        }
-        self.watched = true;
-        self.keep_watch(pool);
-    }
-
-    /// See [`watch`](Self::watch): the standby may be another worker now.
-    #[inline(never)]
-    fn keep_watch(&mut self, pool: &Pool) {
-        self.refresh_standby(pool);
-        // ORDERING: Release pairs with the Acquire in `is_watched`.
-        pool.watched.store(true, release("watch"));
-    }
-
-    /// The idle workers have changed: tells the sentinel the new standby, if the pool is watched.
-    pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
-        if self.watched {
-            let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.parker);
-            pool.standby.follow(standby);
-        }
-    }
-
-    /// No work waits: detectors may rest. To be followed by [`todo`](Self::todo), for the inbox.
-    pub(crate) fn unwatch(&mut self, pool: &Pool) {
-        if self.watched {
-            self.watched = false;
-            // ORDERING: no pairing: detectors that miss it look once more for nothing.
-            pool.watched.store(false, Ordering::Relaxed);
-        }
-    }
-
     /// From now on the core records activations. A reader may come at any time, and gets those of
     /// the first hold of the lock after that.
     #[cold]
@@ -745,48 +589,6 @@ impl Locked {
     pub(crate) fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
         let tid = self.thread(id).map_or(0, |thread| thread.tid());
         trace::worker_turned(kind, pool, tid);
-    }
-}
-
-/// The CPUs on which running workers entered their functions; and whether one of them stands for a
-/// process.
-fn cpus_in_use(core: Reading<'_>, locked: &Locked) -> (CpuSet, bool) {
-    let (mut cpus, mut has_process) = (CpuSet::new(), false);
-    for view in core.workers().filter(|view| view.running) {
-        if view.stands_for_process {
-            has_process = true;
-        } else if let Some(thread) = locked.thread(view.id) {
-            cpus.insert(thread.cpu());
-        }
-    }
-    (cpus, has_process)
-}
-
-impl Guarded for Pool {
-    fn yields_first(&self) -> bool {
-        // ORDERING (both): no pairing: hints.
-        let nr_false = self.nr_false_alarms.load(Ordering::Relaxed);
-        let is_tick_first = self.runtime.service.is_tick_first.load(Ordering::Relaxed);
-        alarms::yields_first(nr_false, is_tick_first) && self.is_watched()
-    }
-
-    fn cpu_idles(&'static self) {
-        if !without("caller_computes.end") {
-            self.set_caller_computes(false);
-        }
-        if self.is_watched() {
-            self.alarm();
-        }
-    }
-}
-
-impl Watched for Pool {
-    fn is_watched(&self) -> bool {
-        self.is_watched()
-    }
-
-    fn is_listed(&self) -> &AtomicBool {
-        &self.is_ticking
     }
 }
 

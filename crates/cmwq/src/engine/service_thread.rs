@@ -212,9 +212,7 @@ impl Loop {
         pool.detect_short_items();
         let found = detection::look(pool, None, By::Tick);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
-            // ORDERING: no pairing: a hint.
-            pool.is_suppressed.store(false, Ordering::Relaxed);
-            pool.arm_all_sentinels();
+            pool.resume_alarms();
         }
         if pool.wants_help() {
             self.runtime.call_for_help(pool);
