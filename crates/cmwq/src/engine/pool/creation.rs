@@ -19,6 +19,32 @@ use crate::os::rest::Rest;
 use crate::os::sync::{Arc, Ordering, leaves_out};
 use crate::record::Role;
 
+/// A worker that the core knows, and that has no thread yet.
+struct Registered {
+    id: WorkerId,
+    thread: Arc<Thread>,
+    /// Workers of the pool beside it.
+    nr_others: u32,
+}
+
+/// Why a registered worker has got no thread.
+enum NotStarted {
+    /// The process has as many workers as it may.
+    Refused,
+    /// The system gave none.
+    Failed(io::Error),
+}
+
+impl NotStarted {
+    /// The system's number; 0: there is none.
+    fn os_error(&self) -> i32 {
+        match self {
+            Self::Refused => 0,
+            Self::Failed(error) => error.raw_os_error().unwrap_or(0),
+        }
+    }
+}
+
 impl Pool {
     /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
     /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
@@ -79,14 +105,27 @@ impl Pool {
     ///
     /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     fn try_to_create(&'static self, by: Creator) -> bool {
-        let (is_rescuer, by_manager) = (reclaim::current_is_rescuer(), by.manager());
-        let is_stranger = by_manager.is_none() && !is_rescuer;
+        let is_rescuer = reclaim::current_is_rescuer();
+        let is_stranger = by.manager().is_none() && !is_rescuer;
         if is_stranger
             && service::leaves(self.spec().priority, self.runtime.base_policy)
             && self.hand_over_creation(by)
         {
             return true;
         }
+        let new = match self.register_worker(by, is_rescuer) {
+            Ok(new) => new,
+            Err(is_left_to_service) => return is_left_to_service,
+        };
+        let id = new.id;
+        let started = self.start_worker(new);
+        self.report_creation(id, by.manager(), &started);
+        started.is_err()
+    }
+
+    /// Registers a worker that is about to be created. `Err`: none is; `true`: the service is to
+    /// try.
+    fn register_worker(&'static self, by: Creator, is_rescuer: bool) -> Result<Registered, bool> {
         let mut guard = self.lock_only();
         match guard.core.may_create(by, is_rescuer, clock::now()) {
             Create::Now => {}
@@ -95,9 +134,9 @@ impl Pool {
                 drop(guard);
                 self.act(mayday);
                 self.runtime.service.retry_at(at);
-                return true;
+                return Err(true);
             }
-            Create::No => return false,
+            Create::No => return Err(false),
         }
         let id = guard.core.worker_new();
         let name = self.worker_name(guard.next_worker_number);
@@ -110,30 +149,47 @@ impl Pool {
         let mayday = guard.mayday();
         drop(guard);
         self.act(mayday);
+        Ok(Registered { id, thread, nr_others })
+    }
 
+    /// Starts the thread of a registered worker, if the process may have one more.
+    fn start_worker(&'static self, new: Registered) -> Result<(), NotStarted> {
         let headcount = &self.runtime.headcount;
-        let is_refused = !headcount.enter(nr_others);
-        let spawned = if is_refused {
-            Err(io::ErrorKind::QuotaExceeded.into())
-        } else {
-            self.spawn(id, thread).inspect_err(|_| headcount.leave())
-        };
-
-        let mut guard = self.lock_unlisted();
-        match &spawned {
-            Ok(()) => guard.mirror.created(),
-            Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
+        if !headcount.enter(new.nr_others) {
+            return Err(NotStarted::Refused);
         }
-        let kick = if spawned.is_ok() {
-            guard.worker_created(self, id, by_manager)
-        } else {
-            guard.set_thread(id, None);
-            if is_refused {
-                guard.core.create_refused(id, by_manager, clock::now());
-            } else {
-                guard.core.create_failed(id, by_manager, clock::now());
+        self.spawn(new.id, new.thread).map_err(|error| {
+            headcount.leave();
+            NotStarted::Failed(error)
+        })
+    }
+
+    /// Reports what has become of a registered worker.
+    fn report_creation(
+        &'static self,
+        id: WorkerId,
+        by_manager: Option<WorkerId>,
+        started: &Result<(), NotStarted>,
+    ) {
+        let mut guard = self.lock_unlisted();
+        let kick = match started {
+            Ok(()) => {
+                guard.mirror.created();
+                guard.worker_created(self, id, by_manager)
             }
-            Kick::None
+            Err(why) => {
+                guard.mirror.creation_failed(why.os_error());
+                guard.set_thread(id, None);
+                match why {
+                    NotStarted::Refused => {
+                        guard.core.create_refused(id, by_manager, clock::now());
+                    }
+                    NotStarted::Failed(_) => {
+                        guard.core.create_failed(id, by_manager, clock::now());
+                    }
+                }
+                Kick::None
+            }
         };
         let is_closed = guard.core.is_closed();
         // The new worker counted as busy until now, so fewer idle workers may stay.
@@ -143,12 +199,11 @@ impl Pool {
         if is_closed {
             self.dismiss_idle();
         }
-        if is_refused {
-            self.creation_refused();
-        } else if let Err(error) = &spawned {
-            self.creation_failed(error);
+        match started {
+            Ok(()) => {}
+            Err(NotStarted::Refused) => self.creation_refused(),
+            Err(NotStarted::Failed(error)) => self.creation_failed(error),
         }
-        spawned.is_err()
     }
 
     /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
