@@ -129,7 +129,7 @@ fn is_call(place: &Place) -> bool {
         || !place.has_path()
             && place.is_in_library_file()
             && place.file.as_ref().is_some_and(|file| file.ends_with("/worker.rs"))
-            && ["call", "run_item", "run", "main"].contains(&name)
+            && ["call_first", "run_claim", "run", "main"].contains(&name)
 }
 
 /// The program's own code, not the library's, the language's or the system's.

@@ -194,7 +194,7 @@ impl Duty {
         let is_called_again = loop {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
                 Rescue::Run(claim) => {
-                    let run = || worker.call(&context, &claim, claim.seq);
+                    let run = || worker.call_first(&context, &claim, claim.seq);
                     guard = server.run_item(guard, &claim, run);
                 }
                 Rescue::CallAgain => break true,

@@ -158,7 +158,7 @@ impl Worker {
         let mut guard = self.lock_to_ask();
         loop {
             match guard.core.next(self.id, clock::now) {
-                Next::Run(claim) => guard = self.run_item(guard, context, claim),
+                Next::Run(claim) => guard = self.run_claim(guard, context, claim),
                 Next::Manage => {
                     self.thread.mirror.rest(clock::coarse);
                     self.pool.unlock(guard, Kick::None);
@@ -193,7 +193,7 @@ impl Worker {
     /// One claimed item, and what is behind it. Returns with the lock held, under which the worker
     /// asks for its next item.
     #[inline]
-    fn run_item(
+    fn run_claim(
         &self,
         guard: MutexGuard<'static, Locked>,
         context: &Context,
@@ -201,7 +201,7 @@ impl Worker {
     ) -> MutexGuard<'static, Locked> {
         let server = self.server(self.pool, self.id, As::Worker);
         let mut guard = server.run_item(guard, &claim, || {
-            self.call(context, &claim, claim.seq);
+            self.call_first(context, &claim, claim.seq);
             if claim.more > 0 {
                 let _ = self.run_batch(context, &claim, self.pool, None);
             }
@@ -274,10 +274,11 @@ impl Worker {
         help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, caller)
     }
 
-    /// Calls the item's function, with the thread's name and CPU set right; and reports to the
-    /// worker's own pool whether the item has waited. The item must not be touched afterwards.
+    /// Calls the function of the first item of a claim, with the thread's name and CPU set right;
+    /// and reports to the worker's own pool whether the item has waited. The item must not be
+    /// touched afterwards.
     #[inline(always)]
-    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
+    pub(crate) fn call_first(&self, context: &Context, claim: &Claim, seq: u64) {
         if self.thread.comm.turn_to(Some(claim.wq)) {
             self.pool.runtime.service.write_comms_soon();
         }
@@ -316,8 +317,8 @@ impl Worker {
         self.pool.lock_only().core.learn_wait(waited, has_slept);
     }
 
-    /// Calls the item's function. The thread shows the queue's name already, and on which CPU it
-    /// runs: [`call`](Self::call) sees to that, for a whole batch.
+    /// Calls an item's function. The thread shows the queue's name already, and on which CPU it
+    /// runs: [`call_first`](Self::call_first) sees to that, for a whole batch.
     #[inline(always)]
     fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
         let (thread, begin) = (&*self.thread, self.long_items.begin());
@@ -404,10 +405,10 @@ impl Worker {
             self.pool.unlock(own, Kick::None);
             return false;
         };
-        let waits_first = own.core.items_wait_first();
+        let stay = Stay::begin(seq, own.core.items_wait_first());
         self.thread.meter.charge(&mut own.core);
         self.pool.unlock_lent(own);
-        self.serve(context, busy, seq, waits_first);
+        self.serve(context, busy, stay);
         let mut own = self.pool.lock_unlisted();
         own.core.lend_end(self.id);
         self.pool.unlock(own, Kick::None);
@@ -415,32 +416,25 @@ impl Worker {
     }
 
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
-    /// work, or they are so short that it is not worth it. `waits_first`: what its own pool expects
-    /// of them.
-    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64, mut waits_first: bool) {
-        let (mut ran, mut is_wanted) = (0, false);
+    /// work, or they are so short that it is not worth it.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut stay: Stay) {
         let mut guard = busy.lock_unlisted();
         let guest = guard.core.helper_enter(self.batch.clone());
         let mut visit = Visit::begin(clock::now(), guard.core.nr_started(), busy.has_tick);
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
         let server = self.server(busy, guest, As::Guest);
-        while let Some(claim) = guard.core.guest_next(guest, waits_first) {
+        while let Some(claim) = guard.core.guest_next(guest, stay.waits_first) {
             guard = server.run_item(guard, &claim, || {
-                self.call(context, &claim, seq);
-                ran = 1;
+                self.call_first(context, &claim, stay.seq);
+                stay.ran = 1;
                 if claim.more > 0 {
-                    ran += self.run_batch(context, &claim, busy, Some(seq));
+                    stay.ran += self.run_batch(context, &claim, busy, Some(stay.seq));
                 }
-                let mut own = self.pool.lock_unlisted();
-                seq = own.core.lend_again(self.id);
-                is_wanted = own.core.wants_back(|| self.pool.caller_computes());
-                waits_first = own.core.items_wait_first();
-                own.note_crowd(self.pool);
-                self.pool.unlock(own, Kick::None);
+                stay.ask_home(self);
             });
             let may_leave = || guard.core.guest_may_leave(guest);
-            if visit.is_over(ran, is_wanted, || guard.progress_now(), may_leave) {
+            if visit.is_over(stay.ran, stay.is_wanted, || guard.progress_now(), may_leave) {
                 break;
             }
             if visit.stays_alone() && !busy.has_short_items() {
@@ -461,6 +455,36 @@ impl Worker {
         if is_short {
             busy.runtime.service.wake_now();
         }
+    }
+}
+
+/// A worker that helps another pool, as its own pool knows of it.
+struct Stay {
+    /// The run that it is in there.
+    seq: u64,
+    /// What its own pool expects of items: they wait first.
+    waits_first: bool,
+    /// Its own pool wants it back.
+    is_wanted: bool,
+    /// Items that it ran for the last claim.
+    ran: u32,
+}
+
+impl Stay {
+    fn begin(seq: u64, waits_first: bool) -> Self {
+        Self { seq, waits_first, is_wanted: false, ran: 0 }
+    }
+
+    /// Between two claims. Caller holds no core lock.
+    #[inline(always)]
+    fn ask_home(&mut self, worker: &Worker) {
+        let pool = worker.pool;
+        let mut own = pool.lock_unlisted();
+        self.seq = own.core.lend_again(worker.id);
+        self.is_wanted = own.core.wants_back(|| pool.caller_computes());
+        self.waits_first = own.core.items_wait_first();
+        own.note_crowd(pool);
+        pool.unlock(own, Kick::None);
     }
 }
 

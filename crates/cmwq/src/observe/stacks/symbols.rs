@@ -31,7 +31,7 @@ fn calls_items(frame: &Frame) -> bool {
         || !frame.has_path()
             && frame.is_in_library_file()
             && frame.file.as_ref().is_some_and(|file| file.ends_with("worker.rs"))
-            && ["call", "run_item", "run", "main"].contains(&name)
+            && ["call_first", "run_claim", "run", "main"].contains(&name)
 }
 
 /// Short debug information has names without their paths, but with all that they are made for.
@@ -83,7 +83,7 @@ mod tests {
             file: Some(file.into()),
             ..Frame::default()
         };
-        assert!(calls_items(&at("run_item", "/x/cmwq/src/engine/worker.rs")));
+        assert!(calls_items(&at("run_claim", "/x/cmwq/src/engine/worker.rs")));
         assert!(calls_items(&at("cmwq::engine::worker::Worker::main", "")));
         for other in [
             at("run", "/x/cmwq/src/closure.rs"),
