@@ -1,6 +1,7 @@
 //! A workqueue that machines share.
 //!
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 mod address;
 mod api;

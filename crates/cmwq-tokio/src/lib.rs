@@ -1,6 +1,7 @@
 //! tokio's `spawn_blocking` on concurrency-managed workqueues.
 //!
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 mod carry;
 mod context;

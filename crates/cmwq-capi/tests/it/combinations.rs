@@ -5,7 +5,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{built, compiler, crate_dir, include_dir, program, run, scratch, succeed};
+use crate::support::{
+    built, compiler, crate_dir, include_dir, not_tested, program, run, scratch, succeed,
+};
 
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
@@ -96,7 +98,7 @@ fn linked_statically_with_glibc() {
         let output = cc.arg(&out).output().expect("the compiler runs");
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() && said.contains("cannot find") {
-            return println!("no static C library here: skipped");
+            return not_tested("there is no static C library");
         }
         assert!(output.status.success(), "{said}");
         passes(&mut Command::new(out));
@@ -115,7 +117,7 @@ fn linked_statically_with_musl() {
     let libdir = libdir.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let unwinder = PathBuf::from(libdir.unwrap_or_default()).join("self-contained/libunwind.a");
     if !unwinder.exists() || !works(Command::new("musl-gcc").arg("--version")) {
-        return println!("no musl-gcc, or no Rust target {MUSL}, here: skipped");
+        return not_tested(&format!("there is no musl-gcc, or no Rust target {MUSL}"));
     }
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("musl");
     let mut cargo = Command::new(env!("CARGO"));

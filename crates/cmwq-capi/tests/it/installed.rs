@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::{built, compiler, crate_dir, run, scratch, soname, succeed};
+use crate::support::{built, compiler, crate_dir, not_tested, run, scratch, soname, succeed};
 use crate::symbols::{exported, listed};
 
 const PREFIX: &str = "/opt/cmwq";
@@ -46,7 +46,7 @@ fn flags(destdir: &Path, wanted: &[&str]) -> Vec<String> {
 /// `None`: there is no `pkg-config`.
 fn pkg_config(destdir: &Path, wanted: &[&str]) -> Option<String> {
     if Command::new("pkg-config").arg("--version").output().is_err() {
-        println!("no pkg-config here: skipped");
+        not_tested("there is no pkg-config");
         return None;
     }
     let mut config = Command::new("pkg-config");
@@ -241,7 +241,7 @@ fn has_static_libc() -> bool {
     let output = cc.arg("-static").arg(&source).arg("-o").arg(dir.join("empty")).output();
     let has = output.is_ok_and(|output| output.status.success());
     if !has {
-        println!("no static C library here: skipped");
+        not_tested("there is no static C library");
     }
     has
 }
@@ -409,7 +409,7 @@ fn every_example_is_run() {
 fn cargo_c_installs_the_same() {
     let mut cinstall = Command::new(env!("CARGO"));
     if !cinstall.args(["cinstall", "--version"]).output().is_ok_and(|said| said.status.success()) {
-        return println!("no cargo-c here: skipped");
+        return not_tested("there is no cargo-c");
     }
     let Some(ours) = destdir() else { return };
     let theirs = scratch("cargo_c");

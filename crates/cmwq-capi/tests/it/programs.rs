@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use cmwq_observe::inspect::Target;
 
-use crate::support::{DIALECTS, built, compiler, crate_dir, program, program_in, run, scratch};
+use crate::support::{
+    DIALECTS, built, compiler, crate_dir, not_tested, program, program_in, run, scratch,
+};
 use crate::symbols::listed;
 
 /// Runs `tests/c/NAME.c`, which says what is wrong and fails; returns what the library said.
@@ -379,7 +381,7 @@ fn a_program_with_liburcu() {
     std::fs::write(dir.join("try.c"), "#include <urcu.h>\n").expect("a source");
     let found = cc.arg("-fsyntax-only").arg(dir.join("try.c")).output();
     if !found.is_ok_and(|output| output.status.success()) {
-        return println!("no <urcu.h> here (Debian: liburcu-dev): skipped");
+        return not_tested("there is no <urcu.h> (liburcu-dev)");
     }
     let source = crate_dir().join("tests/c/urcu.c");
     let program = program("urcu", &source, &["-lurcu"]).expect("there is a compiler");
