@@ -31,6 +31,7 @@ extern crate alloc;
 #[cfg(any(test, cmwq_loom))]
 extern crate std;
 
+mod backoff;
 mod barrier;
 mod batch;
 mod bh;
@@ -47,7 +48,6 @@ mod inbox;
 pub mod jobserver;
 pub mod limit;
 pub mod list;
-mod pauses;
 mod periodic;
 pub mod place;
 pub mod policy;
@@ -66,6 +66,7 @@ mod models;
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
+pub use backoff::Backoff;
 pub use barrier::{FlushTarget, Passed};
 pub use batch::{BATCH_MAX, Batch};
 pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhNext, BhRound, BhVisit};
@@ -77,7 +78,6 @@ pub use flush::{Colors, FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeLimits, NodeMemory, NodeSlots, Sharing};
-pub use pauses::Pauses;
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Create, Creator, Effects, Enqueued, Finding, Footprint, Found, Hog,

@@ -6,6 +6,7 @@
 
 mod activations;
 mod active;
+mod backoff;
 mod barrier;
 mod batch;
 mod bh;
@@ -34,7 +35,6 @@ mod look;
 mod model;
 mod node;
 mod offer;
-mod pauses;
 mod periodic;
 mod place;
 mod policy;

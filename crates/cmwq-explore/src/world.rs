@@ -283,8 +283,8 @@ impl<'s> World<'s> {
         sleeper.expect("somebody was woken who is not there").token = true;
     }
 
-    /// The rest of what an item's end demands, to be done outside of the lock.
-    pub(crate) fn rest(&mut self, tid: Tid, effects: &Effects) -> bool {
+    /// What an item's end demands, to be done outside of the lock. `false`: nothing.
+    pub(crate) fn put_off(&mut self, tid: Tid, effects: &Effects) -> bool {
         let todo = &mut self.thread(tid).todo;
         let before = todo.len();
         todo.extend(effects.grant.map(Todo::Grant));

@@ -82,7 +82,7 @@ pub struct Costs {
     /// The longest that a worker is without the pool's lock behind an item that left more to do
     /// than the books (a flush, a slot of the node, a retired pwq), before it does that and after;
     /// 0: not at all.
-    pub rest: Nanos,
+    pub unlocked: Nanos,
     /// The longest from when a queuer finds a pool saturated until its item is in the pool's inbox.
     /// Every other item is as late, of those that nobody looks for meanwhile; 0: none is.
     pub push: Nanos,

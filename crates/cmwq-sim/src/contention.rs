@@ -171,7 +171,7 @@ impl Load {
     pub fn run(&self, holds: Holds) -> Contention {
         let config = Config {
             shape: Shape::Pods { cpus: self.cpus, pod_cpus: self.cpus, node_pods: 1 },
-            costs: Costs { switch: 500, create: 10 * US, slice: None, rest: 0, push: 0 },
+            costs: Costs { switch: 500, create: 10 * US, slice: None, unlocked: 0, push: 0 },
             detect: Detect {
                 blocked: 3 * US,
                 resumed: 3 * US,

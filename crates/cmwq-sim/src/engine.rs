@@ -109,7 +109,7 @@ pub(crate) enum Mode {
     /// In an item's function.
     Item(Run),
     /// After an item, without the lock.
-    Rest(Rest),
+    Unlocked(Unlocked),
     /// Asks the core what to rescue.
     Rescue,
     /// Serves a CPU's BH pools, as this context.
@@ -145,7 +145,7 @@ pub(crate) struct Run {
 
 /// The effects of an item or a barrier that are left to act on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct Unlocked {
     site: Site,
     /// `None`: they were acted on, and the lock was not taken again yet.
     effects: Option<Effects>,
@@ -590,7 +590,7 @@ impl<'a> Engine<'a> {
         let class = match thread.mode {
             // The pool's own workers do not wait for the rescuer.
             _ if sched.state == State::Off || thread.role == Role::Rescuer => Class::None,
-            Mode::Ask | Mode::Create(_) | Mode::Rest(..) | Mode::Serve(_) => Class::Transit,
+            Mode::Ask | Mode::Create(_) | Mode::Unlocked(..) | Mode::Serve(_) => Class::Transit,
             Mode::Item(_) if sched.is_fresh => Class::Waking,
             // A lent worker is counted by its own pool, which does not know what the worker runs.
             Mode::Item(_) if !self.counts(tid) => Class::Intensive,
@@ -660,7 +660,7 @@ impl<'a> Engine<'a> {
     /// Whoever changes a pool posts what became of it. Between an item and what its end demands
     /// nobody does.
     fn check_board(&mut self) {
-        if self.config.costs.rest > 0 {
+        if self.config.costs.unlocked > 0 {
             return;
         }
         let stale = self.checkers.touched().iter().find(|&&pool| !self.pools.has_posted(pool));

@@ -125,9 +125,9 @@ pub enum What {
     /// It does no longer; what it had there is done.
     Unlinked(QueueId, PoolNo),
     /// A worker has not done yet what an item of this group left to do beside the books.
-    RestBegan(GroupNo),
+    Unlocked(GroupNo),
     /// It has.
-    RestEnded(GroupNo),
+    Relocked(GroupNo),
     /// It was frozen, or thawed.
     Frozen(QueueId, bool),
     /// Its attributes were changed.

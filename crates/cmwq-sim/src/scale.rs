@@ -42,7 +42,7 @@ pub fn config(seed: u64, size: Size) -> Config {
     Config {
         seed,
         shape: size.shape,
-        costs: Costs { switch: 500, create: 10 * US, slice: None, rest: 0, push: 0 },
+        costs: Costs { switch: 500, create: 10 * US, slice: None, unlocked: 0, push: 0 },
         detect: Detect {
             blocked: 3 * US,
             resumed: 3 * US,

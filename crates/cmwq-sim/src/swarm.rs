@@ -305,7 +305,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         switch: if has(Fault::Costs) { rng.below(5 * US) } else { 0 },
         create: if has(Fault::Costs) { rng.magnitude(1, 500 * US) } else { 0 },
         slice: (has(Fault::Costs) && rng.chance(500_000)).then(|| rng.magnitude(50 * US, 4 * MS)),
-        rest: 0,
+        unlocked: 0,
         push: 0,
     };
     let latency = |rng: &mut Rng| if has(Fault::Late) { rng.magnitude(1, 100 * US) } else { 0 };
@@ -323,7 +323,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
     let has_long_items = later.chance(350_000);
     let callers_wait = root.fork(11).chance(500_000);
     // No fault: every worker lets go of the lock there.
-    let rest = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
+    let unlocked = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
     // No fault either: every queuer may lose its CPU there.
     let mut of_pushes = root.fork(13);
     let push = if of_pushes.chance(350_000) { of_pushes.magnitude(100, 100 * US) } else { 0 };
@@ -342,7 +342,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         managed_scope,
         isolated,
         hotplug: (storms || options.hotplug).then_some(hotplug),
-        costs: Costs { rest, push, ..costs },
+        costs: Costs { unlocked, push, ..costs },
         has_long_items,
         callers_wait,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), ..Detect::default() },

@@ -29,7 +29,7 @@ const fn put(item: usize) -> Op {
 
 /// What happens on a machine of two CPUs where nothing costs anything.
 #[track_caller]
-fn run(queues: &[QueueSpec], items: &[Item], ops: &[Op], rest: Nanos) -> Outcome {
+fn run(queues: &[QueueSpec], items: &[Item], ops: &[Op], unlocked: Nanos) -> Outcome {
     let owner = Owner { at: 0, ops: ops.to_vec() };
     let plan = Plan {
         queues: queues.to_vec(),
@@ -37,7 +37,7 @@ fn run(queues: &[QueueSpec], items: &[Item], ops: &[Op], rest: Nanos) -> Outcome
         owners: vec![owner],
         ..Plan::default()
     };
-    let costs = Costs { rest, ..Costs::default() };
+    let costs = Costs { unlocked, ..Costs::default() };
     let outcome = simulate(&plan, &Config { costs, keep_events: true, ..Config::exact(2) });
     assert_eq!(outcome.violation, None);
     outcome

@@ -125,13 +125,13 @@ fn a_queue_goes_when_its_rescuer_has_left() {
     let ops: &[Op] = &[Op::Burn(3 * MS)];
     let mut plan = plan(vec![queue("q", &[Flag::Percpu, Flag::MemReclaim])], &[(0, 0, 0, ops)]);
     plan.calls.push(Call { at: 11 * MS, op: Op::DropQueue(0) });
-    let config = Config { costs: Costs { rest: 45_000, ..Costs::default() }, ..outage(1, 0) };
+    let config = Config { costs: Costs { unlocked: 45_000, ..Costs::default() }, ..outage(1, 0) };
     let outcome = simulate(&plan, &config);
     assert_eq!(outcome.violation, None);
     let when = |is: fn(&What) -> bool| {
         outcome.events.iter().find(|event| is(&event.what)).map(|event| event.t)
     };
-    let left = when(|what| matches!(what, What::RestEnded(_)));
+    let left = when(|what| matches!(what, What::Relocked(_)));
     assert!(left > Some(13 * MS), "{left:?}");
     assert_eq!(when(|what| matches!(what, What::QueueGone(_))), left);
 }

@@ -3,6 +3,7 @@
 //!
 //! Why: docs/decisions/cfg-of-models.md
 
+pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod countdown;
 pub(crate) mod environment;
@@ -17,7 +18,6 @@ pub(crate) mod panic;
 pub(crate) mod park;
 pub(crate) mod published;
 pub(crate) mod recycled;
-pub(crate) mod rest;
 pub(crate) mod sense;
 pub(crate) mod sync;
 pub(crate) mod text;

@@ -325,7 +325,7 @@ impl World<'_> {
         let Grab::Taken(kick, effects) = grabbed else { return Progress::Blocked };
         self.ledger.take_back(item);
         self.unlock(tid, pool.0 as u8, kick);
-        let _ = self.rest(tid, &effects);
+        let _ = self.put_off(tid, &effects);
         Progress::Moved
     }
 

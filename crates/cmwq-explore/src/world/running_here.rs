@@ -57,7 +57,7 @@ impl World<'_> {
         assert!(core.guest_may_leave(guest), "something is behind an item that nobody knows");
         let kick = core.guest_leave(guest);
         self.unlock(tid, pool.0 as u8, kick);
-        let _ = self.rest(tid, &effects);
+        let _ = self.put_off(tid, &effects);
         self.done(tid)
     }
 }

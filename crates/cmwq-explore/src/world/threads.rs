@@ -73,7 +73,7 @@ impl World<'_> {
             unreachable!("an item was passed")
         };
         self.thread(usize::from(waiter)).event = true;
-        let _ = self.rest(tid, &passed.effects);
+        let _ = self.put_off(tid, &passed.effects);
         self.thread(tid).at = At::Awake;
     }
 
@@ -149,7 +149,7 @@ impl World<'_> {
         thread.exec = Exec::default();
         match (thread.who, thread.guest) {
             (Who::Worker(pool, id), None) => {
-                if self.rest(tid, &effects) {
+                if self.put_off(tid, &effects) {
                     self.thread(tid).at = At::Awake;
                 } else {
                     // Under the same lock hold.
@@ -157,13 +157,13 @@ impl World<'_> {
                 }
             }
             (Who::Worker(..), Some(_)) => {
-                if !self.rest(tid, &effects) {
+                if !self.put_off(tid, &effects) {
                     self.serve(tid, run.pool);
                 }
             }
             _ => {
                 self.unlock(tid, run.pool, Kick::None);
-                let _ = self.rest(tid, &effects);
+                let _ = self.put_off(tid, &effects);
             }
         }
     }

@@ -28,7 +28,7 @@ struct Group {
     tied: u32,
     /// Workers that have not done yet what an item left to do. That may be a slot on its way to a
     /// pool which until then does not ask for others, or an older pwq to be removed.
-    resting: u32,
+    unlocked: u32,
     is_ready: bool,
     is_changed: bool,
     /// By pool; none twice, none empty.
@@ -99,8 +99,8 @@ impl Waiting {
                 self.change(site.group, |group| group.running += 1);
             }
             What::Finished(what, _) => self.finish(what.item),
-            What::RestBegan(group) => self.change(group, |group| group.resting += 1),
-            What::RestEnded(group) => self.change(group, |group| group.resting -= 1),
+            What::Unlocked(group) => self.change(group, |group| group.unlocked += 1),
+            What::Relocked(group) => self.change(group, |group| group.unlocked -= 1),
             _ => {}
         }
     }
@@ -163,7 +163,7 @@ impl Waiting {
             self.changed.push(number);
         }
         // What is admitted but does not run yet is among those that wait.
-        let is_ready = group.running + group.tied < group.limit && group.resting == 0;
+        let is_ready = group.running + group.tied < group.limit && group.unlocked == 0;
         if std::mem::replace(&mut group.is_ready, is_ready) == is_ready {
             return;
         }
@@ -216,7 +216,7 @@ impl Waiting {
     /// Whether as many items of the group run as the limit allows, and others wait.
     pub(super) fn is_held_up(&self, group: GroupNo) -> bool {
         self.groups.get(group).is_some_and(|group| {
-            let is_full = group.running >= group.limit && group.resting == 0;
+            let is_full = group.running >= group.limit && group.unlocked == 0;
             is_full && !group.waiting.is_empty()
         })
     }

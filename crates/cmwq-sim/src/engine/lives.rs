@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::iter::successors;
 
-use cmwq_core::{Closed, Pauses, PoolId, PwqRef, Pwqs, Stays};
+use cmwq_core::{Backoff, Closed, PoolId, PwqRef, Pwqs, Stays};
 
 use super::{Due, Engine, Waiter};
 use crate::Nanos;
@@ -161,7 +161,7 @@ impl Engine<'_> {
 
     fn remove_retired(&mut self, queue: QueueId, at: PwqRef) {
         match self.remove(queue, at) {
-            Ok(()) => self.queues[queue].pauses = Pauses::new(),
+            Ok(()) => self.queues[queue].backoff = Backoff::new(),
             Err(Stays::Visited) => {}
             Err(Stays::AwaitsSlot | Stays::InUse) => self.try_again(queue, Due::Release(queue)),
         }
@@ -169,7 +169,7 @@ impl Engine<'_> {
 
     /// What could not be done with the queue yet is due again after a pause.
     fn try_again(&mut self, queue: QueueId, due: Due) {
-        let pause = self.queues[queue].pauses.after_failure();
+        let pause = self.queues[queue].backoff.after_failure();
         self.agenda.add(self.now + pause, Rank::Wake, due);
     }
 
@@ -215,7 +215,7 @@ impl Engine<'_> {
         }
         let owner = if let Waiter::Owner(owner) = who { Some(owner) } else { None };
         self.queues[queue].life = Life::Dropping(owner);
-        self.queues[queue].pauses = Pauses::new();
+        self.queues[queue].backoff = Backoff::new();
         self.note(What::DropBegan(queue));
         // Timers keep a queue in being, so its delayed items are taken back before. Those that are
         // armed from now on are waited for.

@@ -3,7 +3,7 @@
 use cmwq_core::help;
 use cmwq_core::{Claim, Creator, Kick, Next, PoolState, WorkerId};
 
-use super::{Engine, Mode, Rest, Role, Run, Thread, Waiter};
+use super::{Engine, Mode, Role, Run, Thread, Unlocked, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::arena::{Arena, Name};
@@ -43,7 +43,7 @@ impl Engine<'_> {
                 Mode::Ask => self.ask(tid),
                 Mode::Create(creation) => self.creation_done(tid, creation),
                 Mode::Item(run) => self.run_on(tid, run),
-                Mode::Rest(rest) => self.rest_is_over(tid, rest),
+                Mode::Unlocked(unlocked) => self.go_on_unlocked(tid, unlocked),
                 Mode::Rescue => self.ask_as_rescuer(tid),
                 Mode::Serve(context) => self.serve(tid, context),
                 Mode::Foreign(computes) => self.foreign(tid, computes),
@@ -388,7 +388,7 @@ impl Engine<'_> {
         if effects.is_none() {
             return self.after_item(tid, site.pool);
         }
-        if self.config.costs.rest == 0 {
+        if self.config.costs.unlocked == 0 {
             self.act(site.pool, Kick::None, effects);
             return self.after_item(tid, site.pool);
         }
@@ -396,30 +396,30 @@ impl Engine<'_> {
         if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing += 1;
         }
-        self.note(What::RestBegan(site.group));
-        self.stay_outside(tid, Rest { site, effects: Some(effects) })
+        self.note(What::Unlocked(site.group));
+        self.stay_unlocked(tid, Unlocked { site, effects: Some(effects) })
     }
 
-    fn stay_outside(&mut self, tid: Tid, rest: Rest) -> Turn {
-        self.threads[tid].mode = Mode::Rest(rest);
+    fn stay_unlocked(&mut self, tid: Tid, unlocked: Unlocked) -> Turn {
+        self.threads[tid].mode = Mode::Unlocked(unlocked);
         self.regauge(tid);
-        Turn::Burn(self.rng.between(1, self.config.costs.rest))
+        Turn::Burn(self.rng.between(1, self.config.costs.unlocked))
     }
 
     /// Acts on the remaining effects; the lock is taken again only a while later.
-    fn rest_is_over(&mut self, tid: Tid, rest: Rest) -> Turn {
-        if let Some(effects) = rest.effects {
-            self.act(rest.site.pool, Kick::None, effects);
-            return self.stay_outside(tid, Rest { effects: None, ..rest });
+    fn go_on_unlocked(&mut self, tid: Tid, unlocked: Unlocked) -> Turn {
+        if let Some(effects) = unlocked.effects {
+            self.act(unlocked.site.pool, Kick::None, effects);
+            return self.stay_unlocked(tid, Unlocked { effects: None, ..unlocked });
         }
-        self.note(What::RestEnded(rest.site.group));
+        self.note(What::Relocked(unlocked.site.group));
         self.threads[tid].mode = self.mode_between_items(tid);
         if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing -= 1;
         }
         // A helper may have taken items along meanwhile.
-        let _ = self.pools.list[rest.site.pool].lock_only();
-        self.after_item(tid, rest.site.pool)
+        let _ = self.pools.list[unlocked.site.pool].lock_only();
+        self.after_item(tid, unlocked.site.pool)
     }
 
     /// The lock of the pool whose item was run.

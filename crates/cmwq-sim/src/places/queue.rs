@@ -10,7 +10,7 @@ pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::place::{self, PoolAttrs, SlotCpus};
 use cmwq_core::{
-    FlushState, Limits, NodeLimits, NodeMemory, NodeSlots, Pauses, PoolId, PwqConfig, PwqId,
+    Backoff, FlushState, Limits, NodeLimits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId,
     PwqRef, PwqStats, Pwqs, Sharing, WqKey,
 };
 
@@ -172,7 +172,7 @@ pub(crate) struct Queue {
     /// It is being dropped, and its rescuer visits.
     pub(crate) awaits_rescuer: bool,
     /// Between attempts to remove a pwq, or the queue.
-    pub(crate) pauses: Pauses,
+    pub(crate) backoff: Backoff,
 }
 
 impl Queue {
@@ -212,7 +212,7 @@ impl Queue {
             nr_timers: 0,
             awaits_timers: false,
             awaits_rescuer: false,
-            pauses: Pauses::new(),
+            backoff: Backoff::new(),
         }
     }
 

@@ -12,9 +12,9 @@ use cmwq_core::{WorkItem, consts};
 use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{self, Claimed};
+use crate::os::backoff::Backoff;
 use crate::os::generation;
 use crate::os::notice;
-use crate::os::rest::Rest;
 use crate::record::symbol;
 
 /// The runtime in which an item may be pending or running. `None`: the item is idle, or that cannot
@@ -60,7 +60,7 @@ fn change_depth(
 ) -> Result<u32, Option<&'static Runtime>> {
     // A child that is forked while we have PENDING must know that it is one.
     watch_forks();
-    let mut rest = Rest::new();
+    let mut backoff = Backoff::new();
     loop {
         if let Some(runtime) = Runtime::existing() {
             return Err(Some(runtime));
@@ -71,7 +71,7 @@ fn change_depth(
         let word = item.claim();
         if word.is_pending() {
             // Another thread is here, too, or has made a runtime meanwhile and queues the item.
-            rest.rest();
+            backoff.pause();
             continue;
         }
         let depth = word.disable_depth();

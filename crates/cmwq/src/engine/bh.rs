@@ -25,11 +25,11 @@ use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
 use crate::engine::service;
+use crate::os::backoff::Backoff;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Parker};
 use crate::os::published::Published;
-use crate::os::rest::Rest;
 use crate::os::sense::policy::Policy;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::os::topo::CpuSet;
@@ -191,7 +191,7 @@ impl BhContexts {
     /// it comes once more, as the workers of other pools do.
     #[cold]
     fn come_back(&'static self, runtime: &'static Runtime, cpu: u32) {
-        let mut rest = Rest::new();
+        let mut backoff = Backoff::new();
         loop {
             let mut threads = lock(&self.threads);
             let state = &mut threads[cpu as usize];
@@ -206,7 +206,7 @@ impl BhContexts {
                 return;
             }
             drop(threads);
-            rest.rest();
+            backoff.pause();
         }
     }
 

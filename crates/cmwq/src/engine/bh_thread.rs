@@ -125,7 +125,7 @@ fn visit(
             }
         }
         meter.charge(&mut guard.core);
-        mirror.rest(clock::coarse);
+        mirror.idle(clock::coarse);
         // The kick would wake this context; the question below answers the same.
         let _ = guard.core.guest_leave(guest);
     }

@@ -19,7 +19,7 @@ use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 use crate::engine::sections;
 use crate::engine::wq::Queueing;
-use crate::os::rest::Rest;
+use crate::os::backoff::Backoff;
 use crate::os::sense;
 use crate::os::sync::{Mutex, lock};
 use crate::record::symbol;
@@ -102,9 +102,9 @@ impl Callbacks {
     pub(crate) fn flush(&self, runtime: &'static Runtime) {
         let _ = item_flush::flush_item(runtime, &self.item, Purpose::Flush);
         // After a shutdown another thread may be doing it, which has been left what was added here.
-        let mut rest = Rest::new();
+        let mut backoff = Backoff::new();
         while self.is_done_by_another() {
-            rest.rest();
+            backoff.pause();
         }
     }
 

@@ -17,8 +17,8 @@ use crate::engine::item_flush::{self, Purpose};
 use crate::engine::process;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
+use crate::os::backoff::Backoff;
 use crate::os::notice::{self, Notice};
-use crate::os::rest::Rest;
 
 /// What is to be grabbed.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
 #[inline(never)]
 fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
     let item = target.item();
-    let mut rest = Rest::new();
+    let mut backoff = Backoff::new();
     loop {
         match claim(item, || runtime) {
             Claimed::Idle => return Was::Idle,
@@ -97,7 +97,7 @@ fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
             return Was::Pending;
         }
         // Another thread has claimed the item and not queued it yet, or its timer is armed.
-        rest.rest();
+        backoff.pause();
         if target.take_timer(runtime) {
             return Was::Pending;
         }

@@ -12,9 +12,9 @@ use crate::engine::pool::Pool;
 use crate::engine::queue_flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
+use crate::os::backoff::Backoff;
 use crate::os::notice;
 use crate::os::park::Event;
-use crate::os::rest::Rest;
 
 /// Why a thread waits for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +108,11 @@ fn flush_again(
     mut found: Found,
     mut wake_now: impl FnMut(),
 ) -> bool {
-    let mut rest = Rest::new();
+    let mut backoff = Backoff::new();
     let mut has_waited = false;
     while let Found::InTransit | Found::Earlier = found {
         has_waited |= found == Found::Earlier;
-        rest.rest();
+        backoff.pause();
         wake_now();
         found = wait_for(runtime, item, Purpose::Flush);
     }

@@ -205,7 +205,7 @@ impl Duty {
         self.rescuer.thread.set_guest(None);
         let kick = guard.core.rescue_end(visit);
         let has_drained = guard.core.has_drained(pwq);
-        self.rescuer.thread.mirror.rest(clock::coarse);
+        self.rescuer.thread.mirror.idle(clock::coarse);
         pool.unlock(guard, kick);
         current::leave();
         if has_drained {

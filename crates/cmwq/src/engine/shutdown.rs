@@ -25,9 +25,9 @@ use cmwq_core::Closed;
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
+use crate::os::backoff::Backoff;
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
-use crate::os::rest::Rest;
 use crate::os::sync::{Arc, Ordering, lock};
 
 impl Runtime {
@@ -117,7 +117,7 @@ impl Runtime {
 
 /// The names of those that are not idle at the deadline.
 fn wait_until_idle(wqs: &[Arc<Wq>], deadline: Option<Instant>) -> Result<(), Vec<String>> {
-    let mut rest = Rest::new();
+    let mut backoff = Backoff::new();
     loop {
         let busy: Vec<_> = wqs.iter().filter(|wq| !wq.is_idle()).collect();
         if busy.is_empty() {
@@ -126,6 +126,6 @@ fn wait_until_idle(wqs: &[Arc<Wq>], deadline: Option<Instant>) -> Result<(), Vec
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(busy.into_iter().map(|wq| wq.name.to_string()).collect());
         }
-        rest.rest();
+        backoff.pause();
     }
 }

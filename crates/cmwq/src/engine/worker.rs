@@ -160,7 +160,7 @@ impl Worker {
             match guard.core.next(self.id, clock::now) {
                 Next::Run(claim) => guard = self.run_claim(guard, context, claim),
                 Next::Manage => {
-                    self.thread.mirror.rest(clock::coarse);
+                    self.thread.mirror.idle(clock::coarse);
                     self.pool.unlock(guard, Kick::None);
                     self.pool.create_worker(Creator::Manager(self.id));
                     guard = self.lock_to_ask();
@@ -171,7 +171,7 @@ impl Worker {
                 }
                 Next::Exit => {
                     self.thread.meter.charge(&mut guard.core);
-                    self.thread.mirror.rest(clock::coarse);
+                    self.thread.mirror.idle(clock::coarse);
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
                     self.pool.unlock(guard, Kick::None);
@@ -347,7 +347,7 @@ impl Worker {
     /// The worker is idle. Before it sleeps, it looks whether another pod has a backlog.
     fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, work_waits: bool) {
         let now = clock::coarse();
-        self.thread.mirror.rest(|| now);
+        self.thread.mirror.idle(|| now);
         guard.mirror.publish_ring(now);
         // The newest idle worker stands by: it is the one that would be woken.
         let has_to_watch = guard.has_to_watch(self.pool);

@@ -17,9 +17,9 @@ use cmwq_core::{
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
+use crate::os::backoff::Backoff;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
-use crate::os::rest::Rest;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::record::QueueMirror;
 
@@ -300,7 +300,7 @@ impl Wq {
     /// `false`: its rescuer visits, and removes the pwq when it leaves.
     pub(crate) fn remove_pwq(&self, state: &mut State, at: PwqRef) -> bool {
         let Some(pool) = self.runtime.pool(at.pool) else { return true };
-        let mut rest = Rest::new();
+        let mut backoff = Backoff::new();
         loop {
             let removed = self.mirror.take_over(|| {
                 state.count_removed(pool.remove_pwq(at.pwq)?);
@@ -309,7 +309,7 @@ impl Wq {
             match removed {
                 Ok(()) => return true,
                 Err(Stays::Visited) => return false,
-                Err(Stays::AwaitsSlot | Stays::InUse) => rest.rest(),
+                Err(Stays::AwaitsSlot | Stays::InUse) => backoff.pause(),
             }
         }
     }

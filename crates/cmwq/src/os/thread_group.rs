@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::io;
 
 use crate::os::IS_MODEL;
+use crate::os::backoff::Backoff;
 use crate::os::countdown::Countdown;
 use crate::os::park::Event;
-use crate::os::rest::Rest;
 use crate::os::sync::{self, Arc, Joining, Mutex, lock};
 
 /// See the module header.
@@ -121,7 +121,7 @@ impl Drop for Place {
 
 /// Waits until the thread has left the system, which is soon.
 fn join(slot: &Slot) {
-    let mut rest = Rest::new();
+    let mut backoff = Backoff::new();
     loop {
         let joining = lock(slot).take();
         match joining {
@@ -131,7 +131,7 @@ fn join(slot: &Slot) {
                 return;
             }
             // Whoever has started it is about to put it there, and may need this CPU for that.
-            None => rest.rest(),
+            None => backoff.pause(),
         }
     }
 }

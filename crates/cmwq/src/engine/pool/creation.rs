@@ -12,10 +12,10 @@ use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::service;
 use crate::engine::thread::Thread;
+use crate::os::backoff::Backoff;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
-use crate::os::rest::Rest;
 use crate::os::sync::{Arc, Ordering, leaves_out};
 use crate::record::Role;
 
@@ -94,10 +94,10 @@ impl Pool {
     /// them until there is a thread to be had.
     #[cold]
     pub(crate) fn create_without_service(&'static self) {
-        let mut rest = Rest::new();
+        let mut backoff = Backoff::new();
         let needs_one = || self.lock_only().core.need_to_create_worker();
         while needs_one() && self.try_to_create(Creator::First) {
-            rest.rest();
+            backoff.pause();
         }
     }
 

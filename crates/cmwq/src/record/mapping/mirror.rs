@@ -267,7 +267,7 @@ impl WorkerMirror {
         add(&record.runs, 1);
     }
 
-    /// Its item has ended. That it rests, and since when, [`rest`](Self::rest) tells. By itself.
+    /// Its item has ended. That it idles, and since when, [`idle`](Self::idle) tells. By itself.
     #[inline]
     pub(crate) fn ended(&self) {
         let Some(record) = self.record() else { return };
@@ -280,7 +280,7 @@ impl WorkerMirror {
     /// The thread has no item any more, and sleeps or does something else. By itself. `now`: by the
     /// coarse clock, read only if it is needed.
     #[inline]
-    pub(crate) fn rest(&self, now: impl FnOnce() -> u64) {
+    pub(crate) fn idle(&self, now: impl FnOnce() -> u64) {
         let Some(record) = self.record() else { return };
         let [func, since] = [&record.func, &record.since_ns].map(|at| at.load(Ordering::Relaxed));
         if func != 0 || since == 0 {
@@ -294,7 +294,7 @@ impl WorkerMirror {
     /// The thread serves this pool from now on; `is_own`: its own.
     pub(crate) fn serve(&self, pool: u32, is_own: bool) {
         let Some(record) = self.record() else { return };
-        self.rest(clock::coarse);
+        self.idle(clock::coarse);
         let flags = record.flags.load(Ordering::Relaxed) & !WORKER_LENT;
         let is_worker = flags & (WORKER_RESCUER | WORKER_BH) == 0;
         set(&record.flags, if is_own || !is_worker { flags } else { flags | WORKER_LENT });

@@ -1,4 +1,5 @@
-//! Pauses of somebody who waits for what another thread is about to do, and asks again and again.
+//! For how long somebody pauses who waits for what another thread is about to do, and asks again
+//! and again.
 
 use crate::ids::Nanos;
 
@@ -7,11 +8,11 @@ use crate::ids::Nanos;
 ///
 /// KERNEL: no twin. There `cpu_relax` or a wait queue, since who holds a spinlock keeps its CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pauses {
+pub struct Backoff {
     next: Nanos,
 }
 
-impl Pauses {
+impl Backoff {
     /// The first that is not only a chance for others to run.
     const FIRST: Nanos = 20_000;
     const LONGEST: Nanos = 1_000_000;
