@@ -44,6 +44,7 @@ use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
 mod activations;
+mod active;
 mod arrived;
 mod batch;
 mod closing;
@@ -51,6 +52,7 @@ mod creating;
 mod events;
 mod footprint;
 mod for_others;
+mod guest;
 mod headcount;
 mod hog;
 mod inbox;
@@ -74,6 +76,7 @@ pub mod value;
 mod waiting;
 
 use activations::Activations;
+pub(crate) use active::Left;
 use arrived::ARRIVED_MAX;
 pub(crate) use arrived::Arrived;
 use batch::Out;
@@ -81,12 +84,12 @@ use closing::Closing;
 
 pub use activations::Activation;
 pub use creating::{Create, Creator};
-pub use events::{Lend, Retry};
+pub use events::Retry;
 pub use footprint::Footprint;
+pub use for_others::Lend;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 pub use hog::Hog;
 pub use look::{Finding, Found};
-pub(crate) use queue::Left;
 pub use queue::{Enqueued, Offered};
 pub use reading::Reading;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};

@@ -227,6 +227,31 @@ impl PoolState {
         let color = books.work_color;
         books.nr_in_flight[usize::from(color)] += books.arrived.color(color);
     }
+
+    /// Prepares a pwq for a flush; `true` if the flush has to wait for it.
+    ///
+    /// KERNEL: `flush_workqueue_prep_pwqs`, one pwq — same.
+    #[must_use]
+    pub(crate) fn flush_prep(
+        &mut self,
+        pwq: PwqId,
+        flush: Option<u8>,
+        work_color: Option<u8>,
+    ) -> bool {
+        self.assert_caught_up();
+        self.color_arrived(pwq);
+        let p = self.pwq(pwq);
+        if let Some(color) = work_color {
+            p.work_color = color;
+        }
+        let Some(color) = flush else { return false };
+        debug_assert!(p.flush_color.is_none(), "two flushes wait for one pwq");
+        if p.nr_in_flight[usize::from(color)] == 0 {
+            return false;
+        }
+        p.flush_color = Some(color);
+        true
+    }
 }
 
 #[cfg(feature = "explore")]

@@ -22,19 +22,6 @@ pub enum Retry {
     Create,
 }
 
-/// Whether an idle worker may serve another pool.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lend {
-    /// It stays here.
-    No,
-    /// It is bound to its own pool's CPUs, which are what it brings along, and then asks again:
-    /// getting one of them may take a while.
-    Rebind,
-    /// It may, and counts as running here in this run.
-    Lent(u64),
-}
-
 impl Retry {
     /// When to try again to create a thread that is no worker: a BH context, or the watchdog.
     #[must_use]
@@ -188,55 +175,6 @@ impl PoolState {
     #[must_use]
     pub fn is_blocked(&self, id: WorkerId, seq: u64) -> bool {
         self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping)
-    }
-
-    /// Idle worker `id` wants to serve another pool as a guest there. Not without another idle
-    /// worker, which must stay as standby, and not if work waits. `is_unbound`: it may run on any
-    /// CPU, since it was [unbound](Self::is_unbound).
-    pub fn lend(&mut self, id: WorkerId, is_unbound: bool) -> Lend {
-        let nr_idle = if self.keeps(Rule::LendersLeaveAStandby) { 2 } else { 1 };
-        if !self.has_spare_cpu() || self.nr_idle < nr_idle || self.worker(id).phase != Phase::Idle {
-            return Lend::No;
-        }
-        if is_unbound {
-            return Lend::Rebind;
-        }
-        // Who was called while this worker was on its way may be this worker.
-        self.is_called = false;
-        self.leave_idle(id);
-        self.update(id, |w| {
-            w.phase = Phase::Working;
-            w.lent = true;
-            w.seq += 1;
-        });
-        self.assert_standby();
-        Lend::Lent(self.worker(id).seq)
-    }
-
-    /// A lent worker starts another item of the other pool, which is a run of its own. Returns its
-    /// `seq`.
-    #[must_use]
-    pub fn lend_again(&mut self, id: WorkerId) -> u64 {
-        self.update(id, |w| {
-            w.sleeping = false;
-            w.cpu_intensive = false;
-            w.seq += 1;
-        });
-        self.worker(id).seq
-    }
-
-    /// A lent worker is back; it asks for [`next`](Self::next) now.
-    pub fn lend_end(&mut self, id: WorkerId) {
-        self.update(id, |w| {
-            w.lent = false;
-            w.sleeping = false;
-            w.cpu_intensive = false;
-        });
-    }
-
-    /// Which idle worker to wake because another pool has more work than CPUs, if any.
-    pub fn kick_to_help(&mut self) -> Kick {
-        if self.has_spare_cpu() { self.wake_idle() } else { Kick::None }
     }
 
     /// When the oldest surplus idle worker is to leave.

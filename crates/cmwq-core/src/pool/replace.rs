@@ -89,19 +89,4 @@ impl PoolState {
     pub fn nr_pwqs(&self) -> usize {
         self.pwqs.iter().count()
     }
-
-    /// Counts, for the first waiting item, a worker that was woken outside of its pod and is
-    /// brought back. `false`: no item waits.
-    ///
-    /// KERNEL: `PWQ_STAT_REPATRIATED` in `kick_pool` — same.
-    pub fn count_repatriated(&mut self) -> bool {
-        let Some(first) = self.worklist.first() else { return false };
-        // SAFETY: `first` is linked on the worklist, so its item is alive and ours.
-        let word = unsafe { crate::work::WorkItem::of_node(first).as_ref() }.word();
-        if let Some(at) = word.pwq() {
-            self.pwq(at.pwq).rare_stats().repatriated += 1;
-            self.touch(at.pwq);
-        }
-        true
-    }
 }

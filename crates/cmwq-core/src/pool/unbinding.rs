@@ -21,6 +21,7 @@
 use super::PoolState;
 use crate::consts::MANY_SHORT_WAKES;
 use crate::ids::WorkerId;
+use crate::work::WorkItem;
 
 impl PoolState {
     /// Whether worker `id`, reported blocked in run `seq` or found to be a hog, is to be unbound.
@@ -34,5 +35,20 @@ impl PoolState {
         let is_own = !worker.guest && !worker.stands_for_process();
         let computes_later = worker.sleeping && self.short_wakes < MANY_SHORT_WAKES;
         self.config.unbinds && is_own && (self.is_hog(worker) || computes_later)
+    }
+
+    /// Counts, for the first waiting item, a worker that was woken outside of its pod and is
+    /// brought back. `false`: no item waits.
+    ///
+    /// KERNEL: `PWQ_STAT_REPATRIATED` in `kick_pool` — same.
+    pub fn count_repatriated(&mut self) -> bool {
+        let Some(first) = self.worklist.first() else { return false };
+        // SAFETY: `first` is linked on the worklist, so its item is alive and ours.
+        let word = unsafe { WorkItem::of_node(first).as_ref() }.word();
+        if let Some(at) = word.pwq() {
+            self.pwq(at.pwq).rare_stats().repatriated += 1;
+            self.touch(at.pwq);
+        }
+        true
     }
 }
