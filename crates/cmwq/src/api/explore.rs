@@ -20,7 +20,7 @@ fn pool(of_managed: bool, cpu: u32) -> Option<&'static Pool> {
         PoolKind::Unbound | PoolKind::Bh(_) => false,
     };
     let mut pools = Runtime::existing()?.pools().filter(is_it);
-    pools.find(|pool| pool.spec().nice == 0)
+    pools.find(|pool| pool.spec().priority.nice == 0)
 }
 
 /// The workers of the pool for usual items of `cpu`, of managed queues or of per-CPU ones: all, and

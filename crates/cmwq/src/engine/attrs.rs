@@ -169,6 +169,9 @@ impl Sched {
     }
 }
 
+/// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
+pub const HIGHPRI_NICE: i32 = -20;
+
 /// How the workers of a pool are scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Priority {
@@ -177,6 +180,9 @@ pub(crate) struct Priority {
 }
 
 impl Priority {
+    /// That of high-priority workers.
+    pub(crate) const HIGH: Self = Self::nice(HIGHPRI_NICE);
+
     pub(crate) const fn nice(nice: i32) -> Self {
         Self { nice, sched: Sched::Normal }
     }

@@ -23,7 +23,7 @@ use cmwq_core::{BhRound, Retry};
 use crate::engine::attrs::Priority;
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
-use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
+use crate::engine::runtime::Runtime;
 use crate::engine::service;
 use crate::os::backoff::Backoff;
 use crate::os::clock;
@@ -100,14 +100,14 @@ impl BhContexts {
         let PoolKind::Bh(cpu) = pool.kind else { return };
         let Some(context) = self.cpus.get(cpu as usize) else { return };
         let mut threads = lock(&self.threads);
-        context.pools[BhRound::place(pool.spec().nice < 0)].publish(Box::new(pool));
+        context.pools[BhRound::place(pool.spec().priority.nice < 0)].publish(Box::new(pool));
         if threads[cpu as usize] == State::Off {
             // ORDERING: no pairing of its own: see `raise`.
             let is_late = self.is_leaving.load(Ordering::Relaxed);
             threads[cpu as usize] = if is_late {
                 State::Gone
             } else if pool.runtime.service.has_creator()
-                || service::leaves(Priority::nice(HIGHPRI_NICE), pool.runtime.base_policy)
+                || service::leaves(Priority::HIGH, pool.runtime.base_policy)
             {
                 // As for workers: see `Pool::ask_for_worker` and `create_worker`.
                 pool.runtime.service.retry_at(clock::now());

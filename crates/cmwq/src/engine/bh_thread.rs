@@ -2,13 +2,12 @@
 
 use cmwq_core::{BhNext, BhRound, BhVisit, Claim, Kick};
 
-use crate::engine::attrs::Priority;
+use crate::engine::attrs::{HIGHPRI_NICE, Priority};
 use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
 use crate::engine::current::{self, ThreadRun};
 use crate::engine::invoke;
 use crate::engine::pool::Pool;
 use crate::engine::running::{As, Server};
-use crate::engine::runtime::HIGHPRI_NICE;
 use crate::engine::thread_hooks;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};

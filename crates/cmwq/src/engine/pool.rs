@@ -74,8 +74,6 @@ impl PoolKind {
 #[derive(Debug)]
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
-    pub(crate) nice: i32,
-    /// `nice` and the scheduling policy.
     pub(crate) priority: Priority,
     /// Where its workers may run.
     pub(crate) cpus: CpuSet,
@@ -598,7 +596,7 @@ impl fmt::Debug for Pool {
         f.debug_struct("Pool")
             .field("id", &self.id)
             .field("kind", &self.kind)
-            .field("nice", &spec.nice)
+            .field("nice", &spec.priority.nice)
             .field("cpus", &spec.cpus)
             .field("workers", &workers)
             .field("idle", &idle)

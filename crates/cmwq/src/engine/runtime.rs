@@ -44,9 +44,6 @@ mod users_wqs;
 pub(crate) use machine::Machine;
 use placement::Placement;
 
-/// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
-pub const HIGHPRI_NICE: i32 = -20;
-
 /// Functions of the modules above that the runtime, its pools and its queues call. They are handed
 /// in at the start, so the modules here do not name workers.
 #[derive(Clone, Copy)]
@@ -180,7 +177,7 @@ impl Registry {
         if runtime.machine.managed_pods.len() == 1 {
             return None;
         }
-        if priority == Priority::default() || priority == Priority::nice(HIGHPRI_NICE) {
+        if priority == Priority::default() || priority == Priority::HIGH {
             return Some(&runtime.managed[usize::from(priority.nice < 0)]);
         }
         if let Some((_, board)) = self.boards.iter().find(|(known, _)| *known == priority) {
@@ -456,7 +453,6 @@ impl Runtime {
         let priority = key.priority;
         let at = |kind, cpus: &CpuSet| PoolSpec {
             kind,
-            nice: priority.nice,
             priority,
             node: now.node_of(cpus),
             pod: cpus.clone(),
@@ -517,7 +513,7 @@ impl Runtime {
     pub(crate) fn is_usual(&self, pool: &Pool) -> bool {
         let spec = pool.spec();
         let priority = spec.priority;
-        let has_default_priority = priority.is_base() || priority == Priority::nice(HIGHPRI_NICE);
+        let has_default_priority = priority.is_base() || priority == Priority::HIGH;
         self.placement.now().attrs_of(&spec, has_default_priority).are_usual()
     }
 

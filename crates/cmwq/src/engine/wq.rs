@@ -16,7 +16,7 @@ use cmwq_core::{
 
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
-use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
+use crate::engine::runtime::Runtime;
 use crate::os::backoff::Backoff;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
@@ -73,7 +73,7 @@ impl Spec {
     }
 
     pub(crate) const fn default_priority(&self) -> Priority {
-        Priority::nice(if self.highpri { HIGHPRI_NICE } else { 0 })
+        if self.highpri { Priority::HIGH } else { Priority::nice(0) }
     }
 }
 

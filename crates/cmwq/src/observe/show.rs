@@ -240,7 +240,7 @@ impl Place {
         let is_loose = is_bh || spec.kind == PoolKind::Unbound;
         let flags =
             u32::from(is_bh) | u32::from(held.manager.is_some()) << 1 | u32::from(is_loose) << 2;
-        let _ = write!(described, " flags={flags:#x} nice={}", spec.nice);
+        let _ = write!(described, " flags={flags:#x} nice={}", spec.priority.nice);
         Self { id: pool.id.0, is_bh, described, held, threads: threads.collect() }
     }
 

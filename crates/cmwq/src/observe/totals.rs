@@ -92,8 +92,11 @@ pub(crate) fn measure(mut tell: impl FnMut(Metric, &Labels, Value)) {
             PoolKind::Bh(_) => continue,
             _ => spec.pod.to_string(),
         };
-        let labels =
-            vec![("pool", pool.id.0.to_string()), ("cpus", cpus), ("nice", spec.nice.to_string())];
+        let labels = vec![
+            ("pool", pool.id.0.to_string()),
+            ("cpus", cpus),
+            ("nice", spec.priority.nice.to_string()),
+        ];
         let [workers, idle, running] = pool.headcount();
         for (metric, count) in [(WORKERS, workers), (IDLE, idle), (RUNNING, running)] {
             tell(metric, &labels, Value::Integer(count.into()));

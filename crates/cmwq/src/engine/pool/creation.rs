@@ -225,7 +225,7 @@ impl Pool {
 
     /// `kworker/CPU:ID[H]` or `kworker/uPOOL:ID`, as the kernel names them.
     fn worker_name(&self, number: u32) -> String {
-        let high = if self.spec().nice < 0 { "H" } else { "" };
+        let high = if self.spec().priority.nice < 0 { "H" } else { "" };
         match self.kind {
             PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => format!("kworker/{cpu}:{number}{high}"),
             PoolKind::Unbound | PoolKind::Managed => {

@@ -21,7 +21,7 @@ impl PoolSpec {
         PoolValues {
             kind,
             cpu,
-            nice: self.nice,
+            nice: self.priority.nice,
             sched: sched_word(self.priority.sched),
             cpus: &self.cpus,
             pod: &self.pod,

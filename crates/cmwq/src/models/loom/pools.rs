@@ -18,7 +18,6 @@ fn pool() -> &'static Pool {
     let (runtime, cpus) = (on_one_cpu(), CpuSet::single(0));
     let spec = PoolSpec {
         kind: PoolKind::Cpu(0),
-        nice: 0,
         priority: Priority::default(),
         pod: cpus.clone(),
         is_strict: false,

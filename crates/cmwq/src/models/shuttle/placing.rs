@@ -198,7 +198,7 @@ fn an_items_last_pool_may_be_renewed() {
         assert_eq!(count.get(), queued);
         for (wq, nice) in [(&wq, 3), (&other, 6)] {
             let pool = wq.handle().link(None).pool;
-            assert_eq!((wq.attrs().nice, pool.spec().nice), (nice, nice));
+            assert_eq!((wq.attrs().nice, pool.spec().priority.nice), (nice, nice));
             wq.flush();
         }
         // Seven kinds were asked for, for which a model's table has room.

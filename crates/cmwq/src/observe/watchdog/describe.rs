@@ -63,7 +63,7 @@ impl<'a> Describer<'a> {
             cut
         };
         Stall {
-            place: Place::Pool { id: pool.id.0, cpus: spec.cpus.clone(), nice: spec.nice },
+            place: Place::Pool { id: pool.id.0, cpus: spec.cpus.clone(), nice: spec.priority.nice },
             duration: Duration::from_nanos(time),
             running,
             waiting: self.waiting(&held, [&held.report.worklist]),

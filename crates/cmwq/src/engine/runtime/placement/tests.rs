@@ -252,7 +252,7 @@ fn a_pool_that_was_renewed_is_told_from_the_one_that_was_found() {
     assert!(std::ptr::eq(early.pool, late.pool), "it was vacant");
     assert_eq!(add(&early), None);
     assert!(add(&late).is_some());
-    assert_eq!(late.pool.spec().nice, 2);
+    assert_eq!(late.pool.spec().priority.nice, 2);
     let again = find(1);
     assert!(!std::ptr::eq(again.pool, late.pool));
     assert!(add(&again).is_some());
