@@ -77,7 +77,7 @@ pub(crate) struct Current {
     pub(crate) func: WorkFn,
     pub(crate) pwq: PwqId,
     pub(crate) color: u8,
-    pub(crate) inactive: bool,
+    pub(crate) is_barrier: bool,
 }
 
 #[derive(Debug)]

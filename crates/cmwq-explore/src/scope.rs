@@ -4,7 +4,8 @@
 //! short program, and faults have a budget.
 
 use cmwq_core::limit::NodeCpus;
-use cmwq_core::place::{Belonging, OwnCpus, PoolKind, QueueKind};
+pub use cmwq_core::place::QueueKind as Kind;
+use cmwq_core::place::{Belonging, OwnCpus, PoolKind};
 use cmwq_core::{Limits, Sharing};
 
 /// An item, by its number in [`Scope::items`].
@@ -107,32 +108,10 @@ impl PoolSpec {
     }
 }
 
-/// What kind of queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Its links never change.
-    PerCpu,
-    /// Its links can be replaced.
-    Unbound,
-    /// One item at a time, in order; its link can be replaced.
-    Ordered,
-}
-
-impl Kind {
-    /// What it is to the core.
-    pub(crate) const fn in_core(self) -> QueueKind {
-        match self {
-            Self::PerCpu => QueueKind::Percpu,
-            Self::Unbound => QueueKind::Unbound,
-            Self::Ordered => QueueKind::Ordered,
-        }
-    }
-}
-
 /// A workqueue.
 #[derive(Clone, Debug)]
 pub struct QueueSpec {
-    /// See [`Kind`].
+    /// Whether its links can be replaced, and its items run in order.
     pub kind: Kind,
     /// Where its slots lead; a slot has a pwq of its own.
     pub slots: Vec<Pool>,

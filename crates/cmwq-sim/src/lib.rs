@@ -75,6 +75,7 @@ pub mod swarm;
 mod timeline;
 pub mod topology;
 
+pub use cmwq_core::Nanos;
 pub use config::Config;
 pub use parse_error::ParseError;
 pub use places::PoolKind;
@@ -85,9 +86,6 @@ pub use scenario::Scenario;
 pub use swarm::{Report, run_seed};
 pub use timeline::{Moment, Timeline, TimelineEvent, run_scenario, run_scenario_under};
 pub use topology::{Scope, Shape};
-
-/// Virtual nanoseconds.
-pub type Nanos = u64;
 
 /// Runs a plan to its end, or to the first complaint of a checker.
 ///

@@ -5,6 +5,8 @@
 //!
 //! Why: docs/decisions/short-tick.md
 
+use core::ops::BitOrAssign;
+
 use crate::ids::Nanos;
 
 /// The tick begins with this interval, and returns to it when detection relies on the tick: 250 µs.
@@ -57,6 +59,14 @@ pub struct TickFound {
     pub has_woken: bool,
     /// Workers wait for processes.
     pub has_processes: bool,
+}
+
+impl BitOrAssign for TickFound {
+    /// What was found in another pool, too.
+    fn bitor_assign(&mut self, other: Self) {
+        self.has_woken |= other.has_woken;
+        self.has_processes |= other.has_processes;
+    }
 }
 
 /// The interval of the tick, from tick to tick.

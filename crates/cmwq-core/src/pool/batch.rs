@@ -165,7 +165,7 @@ impl PoolState {
             return None;
         }
         let current = self.current_of(id);
-        if current.inactive || !self.pwq(current.pwq).may_pass_on() {
+        if current.is_barrier || !self.pwq(current.pwq).may_pass_on() {
             return None;
         }
         let books = self.pwq(current.pwq);

@@ -32,7 +32,7 @@ impl PoolState {
     pub fn guest_next(&mut self, id: WorkerId, waits_first: bool) -> Option<Claim> {
         let node = self.guest_node(id)?;
         let mut claim = self.start(id, node);
-        let is_barrier = self.worker(id).current.as_ref().is_some_and(|current| current.inactive);
+        let is_barrier = self.worker(id).current.as_ref().is_some_and(|current| current.is_barrier);
         claim.is_to_wait |= waits_first && !is_barrier;
         if !is_barrier && !waits_first && self.worker(id).batch.is_some() {
             self.take_along(id, &mut claim);

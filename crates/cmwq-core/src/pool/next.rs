@@ -167,7 +167,8 @@ impl PoolState {
             func,
             pwq: at.pwq,
             color: word.color(),
-            inactive: word.is_inactive(),
+            // Nothing else begins while it has no slot.
+            is_barrier: word.is_inactive(),
         });
         worker.seq += 1;
         let seq = worker.seq;
@@ -206,7 +207,7 @@ impl PoolState {
                 w.sleeping = false;
             });
         }
-        self.dec_in_flight(current.pwq, current.color, current.inactive, Left::Finished)
+        self.dec_in_flight(current.pwq, current.color, current.is_barrier, Left::Finished)
     }
 
     /// Ends the barrier that worker `id` would run next, if its next scheduled item is a barrier

@@ -122,7 +122,7 @@ impl<'a> Reading<'a> {
     /// What waits in a pwq. Linear in the number of workers, and of items that are not listed yet.
     #[must_use]
     pub fn waiting(self, pwq: PwqId) -> Option<PwqWaiting> {
-        let runs = |w: &Worker| w.current.is_some_and(|c| c.pwq == pwq && !c.inactive);
+        let runs = |w: &Worker| w.current.is_some_and(|c| c.pwq == pwq && !c.is_barrier);
         let running = self.core.workers.iter().filter(|(_, w)| runs(w)).count() as u64;
         let books = self.core.pwqs.get(pwq.0)?;
         let (unlisted, colored) = (self.nr_unlisted(pwq, books), self.nr_colored(pwq, books));

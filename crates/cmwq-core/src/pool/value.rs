@@ -189,7 +189,7 @@ impl PoolState {
             begins_anyway: worker.begins_anyway,
             guest: worker.guest,
             lent: worker.lent,
-            current: worker.current.map(|c| (c.addr, c.pwq, c.color, c.inactive)),
+            current: worker.current.map(|c| (c.addr, c.pwq, c.color, c.is_barrier)),
             scheduled: self.listed(&worker.scheduled),
         }
     }

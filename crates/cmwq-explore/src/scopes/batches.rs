@@ -17,7 +17,7 @@ pub(super) fn batches() -> Scope {
         name: "batches",
         about: "a worker takes items along, one of which waits for the next",
         pools: vec![PoolSpec::per_cpu(2)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 8)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 8)],
         items: programs(&[&[], &[], &[WaitFor(3)], &[], &[]]),
         clients: programs(&[&[
             Queue(0, 0, 0),
@@ -124,7 +124,7 @@ pub(super) fn limited() -> Scope {
     Scope {
         name: "batches-limited",
         about: "max_active changes while items are taken along",
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 2)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 2)],
         items: programs(&[&[], &[], &[WaitFor(3)], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0)],
@@ -137,12 +137,12 @@ pub(super) fn limited() -> Scope {
 
 /// Two pools share a limit, and two queues one of the pools.
 pub(super) fn shared() -> Scope {
-    let split = QueueSpec::split(Kind::PerCpu, &[0, 1], 1);
+    let split = QueueSpec::split(Kind::Percpu, &[0, 1], 1);
     Scope {
         name: "batches-shared",
         about: "two pools take items along by one limit, beside another queue",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
-        queues: vec![split, QueueSpec::new(Kind::PerCpu, &[0], 8)],
+        queues: vec![split, QueueSpec::new(Kind::Percpu, &[0], 8)],
         items: programs(&[&[], &[], &[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0)],
@@ -175,7 +175,7 @@ pub(super) fn helped() -> Scope {
         name: "batches-helped",
         about: "a guest runs items that have arrived, and their own worker takes some along",
         pools: vec![managed, managed],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 8)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 8)],
         items: programs(&[&[], &[], &[], &[]]),
         clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0)]]),
         faults: Faults { lending: true, visits: Some(1), ..NONE },

@@ -9,7 +9,7 @@ use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
 /// No thread can be had: the rescuer does everything.
 pub(super) fn rescue() -> Scope {
-    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::PerCpu, &[0], 8) };
+    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::Percpu, &[0], 8) };
     Scope {
         name: "rescue",
         about: "no thread can be had, and the rescuer runs items, barriers and what they queue",
@@ -24,7 +24,7 @@ pub(super) fn rescue() -> Scope {
 
 /// One worker is there and blocks; two queues have rescuers.
 pub(super) fn rescue_in_turn() -> Scope {
-    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::PerCpu, &[0], 1) };
+    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::Percpu, &[0], 1) };
     Scope {
         name: "rescue-in-turn",
         about: "rescuers of two queues in one pool whose worker waits for what they run",
@@ -61,7 +61,7 @@ pub(super) fn lending() -> Scope {
             PoolSpec::per_cpu(1),
             PoolSpec { kind: PoolKind::Managed, cpus: 2, ..PoolSpec::per_cpu(2) },
         ],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 8)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0, 1], 8)],
         items: programs(&[&[WaitFor(1)], &[]]),
         clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)]]),
         faults: Faults { lending: true, visits: Some(2), ..NONE },

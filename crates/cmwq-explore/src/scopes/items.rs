@@ -14,7 +14,7 @@ pub(super) fn limits() -> Scope {
         name: "limits",
         about: "max_active changes; items are taken back; the queue is flushed",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1)],
         items: programs(&[&[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 0), FlushQueue(0)],
@@ -31,7 +31,7 @@ pub(super) fn cancelling() -> Scope {
         name: "cancelling",
         about: "cancel_work_sync against an item that queues itself, and a rival",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1)],
         items: programs(&[&[Again(0, 0)], &[]]),
         clients: programs(&[
             &[Queue(1, 0, 0), Queue(0, 0, 0)],
@@ -49,7 +49,7 @@ pub(super) fn running_here() -> Scope {
         name: "running-here",
         about: "callers run items in place of waiting, beside a limit of 1, a flush and a worker",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1)],
         items: programs(&[&[], &[], &[], &[]]),
         clients: programs(&[
             &[RunHere(0, 0, 0), FlushQueue(0)],
@@ -80,7 +80,7 @@ pub(super) fn inactive_barriers() -> Scope {
         name: "inactive-barriers",
         about: "who waits for an item behind max_active goes on when it is taken back",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1)],
         items: programs(&[&[Flush(1)], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 0), Cancel(1)],
@@ -128,7 +128,7 @@ pub(super) fn expiring() -> Scope {
         name: "expiring",
         about: "timers expire while their queue is destroyed",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1)],
         items: programs(&[&[], &[Again(0, 0)]]),
         clients: programs(&[&[Arm(0, 0, 0)], &[Arm(1, 0, 0)], &[Destroy(0)]]),
         faults: NONE,
@@ -165,7 +165,7 @@ pub(super) fn shutting_down() -> Scope {
         name: "shutting-down",
         about: "a shutdown ends though an item arms its timer in each run, and others queue",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1), QueueSpec::new(Kind::Unbound, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1), QueueSpec::new(Kind::Unbound, &[0], 1)],
         items: programs(&[&[Rearm(0, 0)], &[Again(1, 0), Arm(0, 1, 0)]]),
         clients: programs(&[
             &[Arm(0, 0, 0), Queue(1, 1, 0), Flush(1)],
@@ -183,7 +183,7 @@ pub(super) fn chained() -> Scope {
         name: "chained",
         about: "a queue is destroyed while its items queue each other to another pool and back",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 8)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0, 1], 8)],
         items: programs(&[
             &[Queue(1, 0, 1)],
             &[Queue(2, 0, 0)],
@@ -203,7 +203,7 @@ pub(super) fn flushing() -> Scope {
         name: "flushing",
         about: "flushes of a queue of two pools, one after and beside the other",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0, 1], 1)],
         items: programs(&[&[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), FlushQueue(0)],
@@ -234,7 +234,7 @@ pub(super) fn reentrance() -> Scope {
         name: "reentrance",
         about: "an item is queued again while it runs, by the slots of two pools",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 4)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0, 1], 4)],
         items: programs(&[&[WaitFor(1)], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(0, 0, 1)],
@@ -252,7 +252,7 @@ pub(super) fn slots_of_runs() -> Scope {
         name: "slots-of-runs",
         about: "a running item is queued again behind itself, and taken back, for one that waits",
         pools: vec![PoolSpec::per_cpu(2)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 2)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 2)],
         items: programs(&[&[WaitFor(1)], &[]]),
         clients: programs(&[&[Queue(0, 0, 0), Queue(0, 0, 0), Queue(1, 0, 0), Cancel(0)]]),
         faults: Faults { spurious_wakes: 1, ..NONE },

@@ -23,8 +23,8 @@ fn managed() -> Scope {
         about: "two per-CPU pools, two queues, four items, hotplug, and faults of every kind",
         pools: vec![PoolSpec::per_cpu(1), PoolSpec::per_cpu(1)],
         queues: vec![
-            QueueSpec::new(Kind::PerCpu, &[0, 1], 1),
-            QueueSpec::new(Kind::PerCpu, &[0], 8),
+            QueueSpec::new(Kind::Percpu, &[0, 1], 1),
+            QueueSpec::new(Kind::Percpu, &[0], 8),
         ],
         items: programs(&[&[WaitFor(1)], &[], &[Flush(1)], &[Again(1, 0)]]),
         clients: programs(&[

@@ -70,7 +70,7 @@ pub(super) fn node() -> Scope {
         name: "node",
         about: "two pools share a limit, which changes; items are taken back",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
-        queues: vec![QueueSpec::split(Kind::PerCpu, &[0, 1], 1)],
+        queues: vec![QueueSpec::split(Kind::Percpu, &[0, 1], 1)],
         items: programs(&[&[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(1, 0, 1)],
@@ -84,7 +84,7 @@ pub(super) fn node() -> Scope {
 
 /// A limit of each pool, which changes, and another one that both share.
 pub(super) fn total() -> Scope {
-    let queue = QueueSpec::new(Kind::PerCpu, &[0, 1], 1);
+    let queue = QueueSpec::new(Kind::Percpu, &[0, 1], 1);
     let queue = QueueSpec { sharing: Sharing::Total(2), ..queue };
     Scope {
         name: "total",
@@ -106,7 +106,7 @@ pub(super) fn split() -> Scope {
         name: "split",
         about: "a limit is split over two nodes, and changes, as does what each runs at least",
         pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2).on_node(1)],
-        queues: vec![QueueSpec::split(Kind::PerCpu, &[0, 1, 1], 4)],
+        queues: vec![QueueSpec::split(Kind::Percpu, &[0, 1, 1], 4)],
         items: programs(&[&[WaitFor(1)], &[], &[], &[]]),
         clients: programs(&[
             &[Queue(0, 0, 1), Queue(2, 0, 0)],

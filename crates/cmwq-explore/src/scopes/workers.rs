@@ -54,7 +54,7 @@ pub(super) fn blocking() -> Scope {
         name: "blocking",
         about: "items wait for items; the pool begins without a worker",
         pools: vec![PoolSpec::per_cpu(0)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 8)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 8)],
         items: programs(&[&[WaitFor(1)], &[WaitFor(2)], &[], &[Flush(0)]]),
         clients: programs(&[
             &[Queue(0, 0, 0), Queue(3, 0, 0)],
@@ -99,7 +99,7 @@ pub(super) fn outage() -> Scope {
         name: "outage",
         about: "one worker is there, and no other thread can be had",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 1)],
         items: programs(&[&[Queue(1, 0, 0)], &[]]),
         clients: programs(&[&[Queue(0, 0, 0), FlushQueue(0)], &[Queue(1, 0, 0), Flush(1)]]),
         faults: Faults { outage: true, ..NONE },
@@ -148,12 +148,12 @@ pub(super) fn alarms() -> Scope {
 
 /// Items that do not count as running, from the beginning or since they were seen to hog a CPU.
 pub(super) fn hogs() -> Scope {
-    let intensive = QueueSpec { cpu_intensive: true, ..QueueSpec::new(Kind::PerCpu, &[0], 8) };
+    let intensive = QueueSpec { cpu_intensive: true, ..QueueSpec::new(Kind::Percpu, &[0], 8) };
     Scope {
         name: "hogs",
         about: "items hog the CPU, and are reported blocked as well",
         pools: vec![PoolSpec::per_cpu(1)],
-        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 8), intensive],
+        queues: vec![QueueSpec::new(Kind::Percpu, &[0], 8), intensive],
         items: programs(&[&[WaitFor(1)], &[], &[WaitFor(1)]]),
         clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)], &[Queue(2, 1, 0)]]),
         faults: Faults { hogs: 2, false_reports: 1, stray_reports: true, ..NONE },

@@ -2,7 +2,6 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::place::QueueKind;
 use cmwq_core::{
     Closed, Enqueued, FlushTarget, Grab, Kick, PoolState, PwqRef, Rule, WorkItem, WorkWord, WqKey,
 };
@@ -248,7 +247,7 @@ impl World<'_> {
         let core: &PoolState = &self.pools[at.pool.0 as usize].core;
         let leads_here = q.slots.first() == Some(&link);
         let (wq, is_ordered) = (WqKey(u32::from(queue)), kind == Kind::Ordered);
-        kind != Kind::PerCpu && core.is_replaced(at.pwq, wq, is_ordered, || leads_here)
+        kind.is_replaceable() && core.is_replaced(at.pwq, wq, is_ordered, || leads_here)
     }
 
     /// Whether the caller, who was let in, comes in time.
@@ -432,8 +431,7 @@ impl World<'_> {
     /// Whether a run of an item may be at another pool than the one that the item's word names:
     /// here asked also before the queue has moved.
     fn leaves_runs_behind(&self) -> bool {
-        let mut kinds = self.scope.queues.iter().map(|queue| queue.kind.in_core());
-        self.without != Some(Rule::RunsLeftBehindAreFound)
-            && kinds.any(QueueKind::leaves_runs_behind)
+        let mut kinds = self.scope.queues.iter().map(|queue| queue.kind);
+        self.without != Some(Rule::RunsLeftBehindAreFound) && kinds.any(Kind::leaves_runs_behind)
     }
 }

@@ -347,9 +347,7 @@ impl Engine<'_> {
         let mut found = TickFound::default();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         for pool in listed {
-            let TickFound { has_woken, has_processes } = self.tick_pool(pool);
-            found.has_woken |= has_woken;
-            found.has_processes |= has_processes;
+            found |= self.tick_pool(pool);
         }
         let Some(ticking) = &mut self.ticking else { return };
         let pools = &mut self.pools.list;

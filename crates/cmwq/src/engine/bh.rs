@@ -107,7 +107,7 @@ impl BhContexts {
             threads[cpu as usize] = if is_late {
                 State::Gone
             } else if pool.runtime.service.has_creator()
-                || service::leaves(Priority::HIGH, pool.runtime.base_policy)
+                || service::delegates_creation(Priority::HIGH, pool.runtime.base_policy)
             {
                 // As for workers: see `Pool::ask_for_worker` and `create_worker`.
                 pool.runtime.service.retry_at(clock::now());

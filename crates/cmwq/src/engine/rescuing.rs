@@ -74,7 +74,7 @@ pub(crate) fn start(wq: &Wq) -> io::Result<()> {
         maydays: Mutex::new(Maydays::default()),
         gone: Event::new(),
     });
-    let is_left = service::leaves(Priority::nice(RESCUER_NICE), runtime.base_policy);
+    let is_left = service::delegates_creation(Priority::nice(RESCUER_NICE), runtime.base_policy);
     match is_left.then(|| runtime.service.start_for(&rescuer)).flatten() {
         Some(asked) => current::blocking(|| asked.wait())?,
         None => spawn(runtime, &rescuer)?,

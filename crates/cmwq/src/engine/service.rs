@@ -77,7 +77,7 @@ fn leaves_creation() -> bool {
 /// Whether the calling thread leaves the creation of a thread with this priority to the service, or
 /// the creator: it must not be kept by it, or the thread would inherit what it cannot undo. `base`:
 /// the process's own policy.
-pub(crate) fn leaves(priority: Priority, base: Policy) -> bool {
+pub(crate) fn delegates_creation(priority: Priority, base: Policy) -> bool {
     !is_creator() && (leaves_creation() || !priority.can_be_inherited(base))
 }
 

@@ -174,9 +174,7 @@ impl Loop {
         self.cover();
         let mut all = TickFound::default();
         for pool in &self.pools {
-            let found = self.tick_pool(pool);
-            all.has_woken |= found.has_woken;
-            all.has_processes |= found.has_processes;
+            all |= self.tick_pool(pool);
         }
         self.service.ticking.drop_quiet();
         if self.runtime.sentinels.is_one_astray() {

@@ -108,7 +108,7 @@ impl Pool {
         let is_rescuer = reclaim::current_is_rescuer();
         let is_stranger = by.manager().is_none() && !is_rescuer;
         if is_stranger
-            && service::leaves(self.spec().priority, self.runtime.base_policy)
+            && service::delegates_creation(self.spec().priority, self.runtime.base_policy)
             && self.hand_over_creation(by)
         {
             return true;
