@@ -86,7 +86,7 @@ impl Loop {
             Priority::default().assume_or_say(self.runtime.base_policy);
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
-            let _ = sense::sched::set_slice_ns_current(SLICE_NS);
+            let _ = sense::policy::set_slice_ns_current(SLICE_NS);
             // Better now than when workers wait for it.
             sense::reserve();
         }

@@ -1,4 +1,4 @@
-//! The scheduling policy of a thread: class, niceness, real-time priority, deadline.
+//! The scheduling policy of a thread: class, niceness, real-time priority, deadline, slice.
 //!
 //! By `sched_setattr`, which sets all of it at once, so that nothing is left of what a thread
 //! inherited from its creator.
@@ -15,6 +15,7 @@ pub(crate) struct Policy {
     flags: u64,
     nice: i32,
     priority: u32,
+    /// Of a normal thread: the slice that it asks for, 0 for the usual one. From 6.12 on.
     runtime_ns: u64,
     deadline_ns: u64,
     period_ns: u64,
@@ -22,7 +23,8 @@ pub(crate) struct Policy {
 
 const SIZE: u32 = size_of::<Policy>() as u32;
 const NO_FLAGS: u32 = 0;
-/// Threads created by this one begin as normal ones. The kernel insists on it for deadline threads.
+/// `SCHED_FLAG_RESET_ON_FORK`: threads created by this one begin as normal ones. The kernel insists
+/// on it for deadline threads.
 const RESET_ON_FORK: u64 = 1;
 const SCHED_DEADLINE: u32 = 6;
 const CURRENT_THREAD: libc::pid_t = 0;
@@ -75,13 +77,15 @@ impl Policy {
     }
 
     fn of(tid: libc::pid_t) -> io::Result<Self> {
+        Self::by_newer_call(tid).or_else(|error| Self::by_older_calls(tid).ok_or(error))
+    }
+
+    fn by_newer_call(tid: libc::pid_t) -> io::Result<Self> {
         let mut policy = Self::NORMAL;
         // SAFETY: `policy` is writable for the size that the call is told; the rest are numbers.
         let rc =
             unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut policy, SIZE, NO_FLAGS) };
-        if let Err(error) = check(rc) {
-            return Self::by_older_calls(tid).ok_or(error);
-        }
+        check(rc)?;
         // What the kernel tells of a newer version would be refused when it is given back.
         policy.size = SIZE;
         Ok(policy)
@@ -163,6 +167,23 @@ impl Policy {
     pub(crate) fn is_deadline(&self) -> bool {
         self.class == SCHED_DEADLINE
     }
+}
+
+/// Asks for short slices of CPU time: where a thread that woke up asks for less than the one that
+/// has the CPU, it need not wait for the end of that one's slice. Its share of the CPU is the same.
+/// Threads of favourable niceness, and those of a real-time or another policy, keep what they have.
+///
+/// # Errors
+/// If the kernel refuses. Older ones accept it and do nothing.
+pub(crate) fn set_slice_ns_current(slice_ns: u64) -> io::Result<()> {
+    let has = Policy::by_newer_call(CURRENT_THREAD)?;
+    if has.nice < 0 || has.class != Policy::NORMAL.class {
+        // The flag below would take that from the threads that this one creates, and without
+        // privileges they could not have it back.
+        return Ok(());
+    }
+    // Workers that this thread creates have the usual slice.
+    Policy { runtime_ns: slice_ns, flags: has.flags | RESET_ON_FORK, ..has }.assume()
 }
 
 fn check(rc: c_long) -> io::Result<()> {

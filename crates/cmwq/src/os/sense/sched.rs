@@ -147,52 +147,6 @@ pub(crate) fn set_timer_slack_ns(slack_ns: u32) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, c_ulong::from(slack_ns)) };
 }
 
-/// `struct sched_attr` as its first version had it.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    /// For the fair class: the slice that the thread asks for, 0 for the usual one. From 6.12 on.
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-/// Asks for short slices of CPU time: where a thread that woke up asks for less than the one that
-/// has the CPU, it need not wait for the end of that one's slice. Its share of the CPU is the same.
-/// Threads of favourable niceness, and those of a real-time or another policy, keep what they have.
-///
-/// # Errors
-/// If the kernel refuses. Older ones accept it and do nothing.
-pub(crate) fn set_slice_ns_current(slice_ns: u64) -> io::Result<()> {
-    const CURRENT_THREAD: libc::pid_t = 0;
-    let mut attr = SchedAttr::default();
-    let size = size_of::<SchedAttr>() as u32;
-    // SAFETY: `attr` is writable for the `size` bytes that the call is told.
-    check(unsafe {
-        libc::syscall(libc::SYS_sched_getattr, CURRENT_THREAD, &raw mut attr, size, 0)
-    })?;
-    if attr.nice < 0 || attr.policy != libc::SCHED_OTHER.unsigned_abs() {
-        // The flag below would take that from the threads that this one creates, and without
-        // privileges they could not have it back.
-        return Ok(());
-    }
-    // Everything else as it is.
-    attr.size = size;
-    attr.runtime = slice_ns;
-    // Workers that this thread creates have the usual slice.
-    attr.flags |= RESET_ON_FORK;
-    // SAFETY: `attr` is readable for the bytes that its `size` tells.
-    check(unsafe { libc::syscall(libc::SYS_sched_setattr, CURRENT_THREAD, &raw const attr, 0) })
-}
-
-/// `SCHED_FLAG_RESET_ON_FORK`.
-const RESET_ON_FORK: u64 = 1;
-
 fn check(rc: c_long) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

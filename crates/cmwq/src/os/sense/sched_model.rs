@@ -122,7 +122,3 @@ pub(crate) fn timer_slack_ns() -> u32 {
 }
 
 pub(crate) fn set_timer_slack_ns(_slack_ns: u32) {}
-
-pub(crate) fn set_slice_ns_current(_slice_ns: u64) -> io::Result<()> {
-    Ok(())
-}
