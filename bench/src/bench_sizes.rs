@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Bench, Job, value_name};
 use crate::perf_wq::{self, Variant, WORKLOADS};
 use crate::report::{Column, Curve, Ratio, Row, Section, Side, Unit, best_peer, row_of};
-use crate::rounds::{Cell, Outcome, Rounds, Session};
+use crate::rounds::{Cell, Outcome, Rounds, Session, each_round};
 use crate::stats::Spread;
 use crate::systems::{Role, System};
 use crate::{bench_hash, bench_mixed, bench_perf_wq, sys};
@@ -222,12 +222,9 @@ fn ratios(
     is_done_again: bool,
 ) -> Vec<Ratio> {
     let against = |system: System, column: usize, what: &str| {
-        let times = |name: &str| {
-            let of = outcomes.iter().find(|outcome| outcome.system.name() == name);
-            of.map_or_else(Vec::new, |outcome| match column {
-                0 => first_times(outcome),
-                _ => second_times(outcome),
-            })
+        let times = |name: &str| match column {
+            0 => each_round(outcomes, name, |one| one.sample.makespan_ns),
+            _ => each_round(outcomes, name, |one| one.sample.again_ns),
         };
         let best = best_peer(rows, column);
         let theirs = best.as_ref().map_or_else(Vec::new, |side| times(side.name()));

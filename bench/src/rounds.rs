@@ -80,14 +80,17 @@ impl<S> Outcome<S> {
 }
 
 /// A figure of each round of the first of these that is the system's of that name, in the order of
-/// the rounds: empty where there is none.
-pub(crate) fn each_round<'a, S: 'a>(
+/// the rounds, without those that have none: empty where no round does.
+pub(crate) fn each_round<'a, S: 'a, V: Into<Option<f64>>>(
     outcomes: impl IntoIterator<Item = &'a Outcome<S>>,
     name: &str,
-    value: impl Fn(&Measured<S>) -> f64,
+    value: impl Fn(&Measured<S>) -> V,
 ) -> Vec<f64> {
     let of = outcomes.into_iter().find(|outcome| outcome.system.name() == name);
-    of.map_or_else(Vec::new, |outcome| outcome.samples.iter().map(value).collect())
+    let values = |outcome: &Outcome<S>| -> Vec<f64> {
+        outcome.samples.iter().filter_map(|one| value(one).into()).collect()
+    };
+    of.map_or_else(Vec::new, values)
 }
 
 /// How a benchmark's rounds are run.
