@@ -286,8 +286,8 @@ impl SharedQueue {
     /// Waits until everything that was queued before this call is done: acknowledged, given up or
     /// cancelled; of what was cancelled as it ran, until it has ended. Not for what is queued
     /// meanwhile, so it returns under continuous load, and not for delays that have not passed: one
-    /// has when a machine has found that it has, within milliseconds. With no machine it waits for
-    /// one to come.
+    /// has when a machine has found that it has, within milliseconds. Nor for what a broker has
+    /// lost as its machine failed. With no machine it waits for one to come.
     ///
     /// One of the queue's own functions must not call this: it would wait for its own item. That is
     /// an error if it is done on the function's thread, by the connection that the machine has;
@@ -324,9 +324,11 @@ impl SharedQueue {
         }
         let last = self.state(Place::Run, &what)?.1;
         until(deadline, || {
+            let (first, now) = self.state(Place::Run, &what)?;
+            // A broker that has lost its last messages gives their numbers to others.
+            let last = last.min(now);
             // A broker that was killed may have messages of items that are done.
-            let is_empty = self.state(Place::Run, &what)?.0 > last;
-            Ok(is_empty || leftovers::done_until(&self.consumer(&what)?) >= last)
+            Ok(first > last || leftovers::done_until(&self.consumer(&what)?) >= last)
         })
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq_nats::{Broker, ErrorKind};
 
-use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs, text};
+use crate::support::{Outsider, Server, broker_or_skip, eventually, noting, queue, runs, text};
 
 /// Killed and started in the middle of queueing and of running: all that was accepted is run.
 #[test]
@@ -25,7 +26,7 @@ fn a_broker_that_restarts_loses_nothing() {
         });
         server.start().unwrap()
     });
-    let queueing = std::thread::spawn({
+    let queueing = thread::spawn({
         let queue = queue.clone();
         move || {
             for i in 0..MANY {
@@ -81,6 +82,38 @@ fn messages_of_items_that_are_done_hold_up_nobody() {
     eventually("there is room again", || queue.queue("f", "new").is_ok());
     assert_eq!(runs.next(), "new");
     assert_eq!(runs.rest(), [""; 0]);
+}
+
+/// A broker whose machine fails may lose the last ones, and gives their numbers to others. Here the
+/// files are put back.
+#[test]
+fn a_flush_does_not_wait_for_items_that_the_broker_has_lost() {
+    let mut server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "lost");
+    let put = |number: u32| queue.queue("f", number.to_string()).unwrap();
+    (1..=5).for_each(|number| drop(put(number)));
+    server.stop();
+    let messages = server.messages("cmwq-run_lost");
+    server.run();
+    (6..=10).for_each(|number| drop(put(number)));
+    let other = Outsider::new(&server);
+    let looks = other.listen("$JS.API.CONSUMER.INFO.cmwq-run_lost.machines");
+    let flushing = thread::spawn({
+        let queue = queue.clone();
+        move || queue.flush_timeout(Duration::from_secs(60)).unwrap()
+    });
+    // It knows by now which item is the last one.
+    let _ = other.hear(looks, 1);
+    server.stop();
+    messages.put_back();
+    server.run();
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    assert!(flushing.join().unwrap(), "it waits for items that are not there");
+    let mut ran = seen.rest();
+    ran.sort();
+    assert_eq!(ran, ["1", "2", "3", "4", "5"]);
 }
 
 #[test]
