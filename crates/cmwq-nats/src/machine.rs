@@ -327,8 +327,10 @@ impl Machine {
     fn send_puller(self: &Arc<Self>) {
         *self.pullers() += 1;
         let puller = Puller { machine: self.clone(), has_run: false };
-        let handle = self.plan.workqueue.queue(move || puller.run());
-        let before = lock(&self.last_puller).replace(handle);
+        let mut last = lock(&self.last_puller);
+        // Under the lock, since it may have queued the next one by the time that this returns.
+        let before = last.replace(self.plan.workqueue.queue(move || puller.run()));
+        drop(last);
         drop(before);
         // Whoever closes it in this moment may have looked before.
         if self.is_closing() {
