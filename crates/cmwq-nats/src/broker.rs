@@ -216,17 +216,26 @@ impl BrokerBuilder {
                 ),
             )
         };
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(local)?;
-        let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
+        let (sender, receiver) = mpsc::sync_channel(1);
         let thread = thread::Builder::new()
             .name("cmwq/nats".to_owned())
             .spawn(move || {
+                // Here, since a runtime that the caller drops, as where there is no thread, panics
+                // in a task of another one.
+                let built = runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = match built {
+                    Ok(runtime) => runtime,
+                    Err(error) => return drop(sender.send(Err(error))),
+                };
+                let _ = sender.send(Ok(runtime.handle().clone()));
                 let _ = runtime.block_on(stopped);
                 // Not for what blocks, as a name that is looked up, in vain.
                 runtime.shutdown_background();
             })
             .map_err(local)?;
+        let built = cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked");
+        let handle = built.map_err(local)?;
 
         let (sender, receiver) = mpsc::sync_channel(1);
         let Self { servers, options, patience } = self;

@@ -1,10 +1,12 @@
 //! Processes that fork.
 
+use std::thread;
 use std::time::Duration;
 
 use cmwq_nats::{Broker, ErrorKind};
+use tokio::runtime::Builder;
 
-use crate::support::{broker_or_skip, noting, queue, runs};
+use crate::support::{broker_or_skip, not_tested, noting, queue, runs};
 
 /// A child has what its parent has drawn ids from, and must not draw the same ones: items would be
 /// taken for one another.
@@ -55,6 +57,32 @@ fn what_a_child_inherits_fails_at_once_and_may_be_dropped() {
     let queue = server.connect().queue("inherited").open().unwrap();
     let backlog = queue.backlog().unwrap();
     assert_eq!((backlog.waiting, backlog.delayed), (0, 1));
+}
+
+/// Also in a task of a runtime, where another runtime may not be dropped.
+#[test]
+fn who_gets_no_thread_for_a_connection_is_told() {
+    let child = begin_child(|| {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        if !refuse_threads() {
+            return not_tested("no threads: this takes a user who has that limit, or root");
+        }
+        let error = runtime.block_on(async { Broker::connect("127.0.0.1:1").unwrap_err() });
+        assert_eq!(error.kind(), ErrorKind::Local, "{error}");
+        assert!(error.to_string().contains("limit of threads"), "{error}");
+    });
+    assert_eq!(end_of(child), 0);
+}
+
+/// Whether this process, which is not to go on for long, gets none from now on.
+fn refuse_threads() -> bool {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `none` is readable; a number. Root has no such limit.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_NPROC, &raw const none);
+        libc::setuid(65534);
+    }
+    thread::Builder::new().spawn(|| {}).is_err()
 }
 
 /// Forks; the child plays `part` and ends, with 0 if that did not panic, nor take for ever.
