@@ -17,8 +17,9 @@ pub enum ErrorKind {
     /// The broker said no, or would do harm. Nothing was done.
     Refused,
     /// The queue has as many items as [`max_queued`](crate::QueueBuilder::max_queued) allows, or as
-    /// many bytes as an operator does, or the broker has no room for more. A NATS broker before
-    /// 2.10.6 takes old items away for a limit of bytes: a queue that has one is not opened there.
+    /// many messages or bytes as an operator does, or the broker has no room for more. A NATS
+    /// broker before 2.10.6 takes old items away for a limit of bytes: a queue that has one is not
+    /// opened there.
     Full,
     /// A thread or a workqueue could not be had on this machine; or this process was forked from
     /// the one that has connected.

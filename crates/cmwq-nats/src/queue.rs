@@ -365,6 +365,7 @@ impl SharedQueue {
     /// Changes [`max_active`](QueueBuilder::max_active), for all machines. 0: no limit.
     ///
     /// # Errors
+    /// [`Full`](ErrorKind::Full): as of [`open`](QueueBuilder::open).
     /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: u32) -> Result<(), Error> {
@@ -423,7 +424,7 @@ impl SharedQueue {
         if !delay.is_zero() {
             message.headers.insert(DELAY, millis(delay).to_string().as_str());
         }
-        self.put_message(address, message)
+        self.put_message(place, address, message)
     }
 
     /// Refuses what could not become a dead letter later. That has more headers than any other
@@ -450,15 +451,16 @@ impl SharedQueue {
         id: &str,
         payload: &[u8],
     ) -> Result<(), Error> {
-        let due = self.names.due(&address, &self.call_id());
-        for subject in [self.names.subject(Place::Run, &address), due] {
+        let due = (Place::Due, self.names.due(&address, &self.call_id()));
+        let run = (Place::Run, self.names.subject(Place::Run, &address));
+        for (place, subject) in [run, due] {
             let mut message = Question::moved(subject, payload);
             let limit = self.broker.inner.client.max_payload();
             if !id.is_empty() {
                 message.add(ITEM_ID, id, limit);
             }
             message.add(MESSAGE_ID, &self.call_id(), limit);
-            if !self.put_message(address.clone(), message)?.was_pending() {
+            if !self.put_message(place, address.clone(), message)?.was_pending() {
                 break;
             }
         }
@@ -471,10 +473,18 @@ impl SharedQueue {
         self.broker.wait(async move { api::store(&client, message, patience).await })?
     }
 
-    fn put_message(&self, address: Address, message: Question) -> Result<Ticket, Error> {
+    fn put_message(
+        &self,
+        place: Place,
+        address: Address,
+        message: Question,
+    ) -> Result<Ticket, Error> {
         match self.store(message)? {
             Stored::Here => Ok(Ticket::new(self.clone(), address, false)),
             Stored::Occupied => Ok(Ticket::new(self.clone(), address, true)),
+            Stored::Full if place != Place::Run => {
+                Err(self.no_room_later(&format!("store a message of queue '{}'", self.name())))
+            }
             Stored::Full => Err(Error::new(
                 ErrorKind::Full,
                 format!(
@@ -493,6 +503,16 @@ impl SharedQueue {
                 ),
             )),
         }
+    }
+
+    /// `max_queued` is not of that stream: its limits are an operator's.
+    pub(crate) fn no_room_later(&self, what: &str) -> Error {
+        let stream = self.names.stream(Place::Later);
+        let text = format!(
+            "could not {what}: stream {stream} has as many messages, or bytes, as it may: have its \
+             limits raised"
+        );
+        Error::new(ErrorKind::Full, text)
     }
 
     pub(crate) fn api(

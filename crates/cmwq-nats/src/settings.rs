@@ -313,12 +313,7 @@ impl<'a> Lock<'a> {
             match (stored, now) {
                 (Stored::Here, Some(number)) => return Ok(Self { queue, number }),
                 (Stored::Full | Stored::NoRoom, _) => {
-                    let stream = queue.names.stream(Place::Later);
-                    let text = format!(
-                        "{what}: stream {stream} has as many messages, or bytes, as it may: have \
-                         its limits raised"
-                    );
-                    return Err(Error::new(ErrorKind::Full, text));
+                    return Err(queue.no_room_later(&what));
                 }
                 _ => {}
             }

@@ -57,7 +57,9 @@ impl Ticket {
     /// very moment between a look at the broker and the next one loses its places, though it runs.
     ///
     /// # Errors
-    /// [`Unreachable`](crate::ErrorKind::Unreachable), [`Refused`](crate::ErrorKind::Refused).
+    /// [`Full`](crate::ErrorKind::Full): it has started, and an operator's limits leave no room in
+    /// the stream `cmwq-later_QUEUE` to say so. [`Unreachable`](crate::ErrorKind::Unreachable),
+    /// [`Refused`](crate::ErrorKind::Refused).
     #[doc(alias = "cancel_work")]
     pub fn cancel(&self) -> Result<Cancelled, Error> {
         let (queue, address) = (&self.queue, &self.address);

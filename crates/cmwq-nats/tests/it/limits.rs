@@ -144,6 +144,36 @@ fn a_queue_that_may_have_no_more_bytes_refuses() {
     let _ = queue.queue("f", [0; 1000]).unwrap();
 }
 
+/// Of messages in the stream of what is delayed, which an operator has limited.
+#[test]
+fn who_may_not_store_beside_the_items_is_told_of_that_stream() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "beside");
+    let (note, seen) = runs();
+    let gate = Gate::default();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+    let running = queue.queue_once("f", "k", "").unwrap();
+    assert_eq!(seen.next(), "");
+    let hour = Duration::from_secs(3600);
+    let _ = queue.queue_delayed("f", "", hour).unwrap();
+    server.configure("cmwq-later_beside", "max_msgs", json!(1));
+    let refused = [
+        queue.queue_delayed("f", "", hour).map(drop),
+        queue.queue_once("f", "k", "").map(drop),
+        running.cancel().map(drop),
+        queue.set_max_active(3),
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        let told = error.to_string();
+        assert!(told.contains("cmwq-later_beside") && !told.contains("max_queued"), "{told}");
+    }
+    let _ = queue.queue("f", "there is room for items").unwrap();
+    gate.open();
+    queue.flush().unwrap();
+}
+
 /// A broker before 2.10.6 takes the oldest item for a new one that it has reckoned smaller than it
 /// is: a queue where that may be is not opened there.
 #[test]
