@@ -80,8 +80,9 @@ fn main() -> anyhow::Result<()> {
 async fn run(serve: Serve) -> anyhow::Result<()> {
     let limits = serve.limits;
     let mut signals = Signals::new().context("watching for signals")?;
-    let mut store =
-        store::open(serve.database_url.as_deref(), limits.database_timeout, &serve.file)?;
+    // Files with variables for containers have empty ones for what is not wanted.
+    let address = serve.database_url.as_deref().filter(|address| !address.is_empty());
+    let mut store = store::open(address, limits.database_timeout, &serve.file)?;
     if serve.slow_disk_ms > 0 {
         store = Arc::new(Slow::new(store, Duration::from_millis(serve.slow_disk_ms)));
     }

@@ -50,11 +50,13 @@ impl Postgresql {
     /// does not answer. To be called in a runtime of tokio, which then has the connections.
     ///
     /// # Errors
-    /// If the address is none, or asks for encryption.
+    /// If the address is none, or has no host, or asks for encryption.
     pub fn new(address: &str, limit: Duration) -> anyhow::Result<Self> {
         let mut config: Config = address.parse().context("DATABASE_URL")?;
         let needs_tls = config.get_ssl_mode() == SslMode::Require;
         ensure!(!needs_tls, "DATABASE_URL: sslmode=require, and this program has no TLS");
+        let has_host = !config.get_hosts().is_empty() || !config.get_hostaddrs().is_empty();
+        ensure!(has_host, "DATABASE_URL: it has no host");
         config.tcp_user_timeout(limit);
         let runtime = Handle::try_current()?;
         Ok(Self { config, limit, runtime, sessions: Connections::new() })

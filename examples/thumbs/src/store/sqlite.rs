@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::connections::Connections;
@@ -30,9 +30,12 @@ impl Sqlite {
     /// Opens the file, or makes it.
     ///
     /// # Errors
-    /// If that is not possible.
+    /// If that is not possible, or it is none: each connection to `:memory:` has a database of its
+    /// own.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let writer = connect(file).with_context(|| format!("opening {}", file.display()))?;
+        let is_file = writer.path().is_some_and(|path| !path.is_empty());
+        ensure!(is_file, "opening {}: a file is needed, not memory", file.display());
         writer.execute(SCHEMA, ()).with_context(|| format!("using {}", file.display()))?;
         Ok(Self { file: file.to_owned(), writer: Mutex::new(writer), readers: Connections::new() })
     }

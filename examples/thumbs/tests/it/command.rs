@@ -47,11 +47,19 @@ async fn pictures_are_kept_in_a_database_whose_address_is_given() {
     }
 }
 
+/// As it is where nothing is set.
+#[tokio::test]
+async fn an_address_that_is_empty_is_none() {
+    let program = Program::start_by(thumbs().env("DATABASE_URL", ""));
+    assert_eq!(program.client.get("/health").await.0, StatusCode::OK);
+    assert!(program.folder().join("thumbs.db").exists());
+}
+
 /// And it says why.
 #[test]
 fn what_makes_no_sense_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let refused: [(&[&str], &str); 10] = [
+    let refused: [(&[&str], &str); 13] = [
         (&["--places", "0"], "at least 1"),
         (&["--bodies", "0"], "at least 1"),
         (&["--connections", "none"], "invalid digit"),
@@ -62,6 +70,9 @@ fn what_makes_no_sense_is_refused() {
         (&["bench", "--most", "nan"], "above 0"),
         (&["bench", "--pools", "cmwq,rayon:2,cmwq"], "cmwq stands twice in --pools"),
         (&["--database-url", "postgres://me@127.0.0.1/x?sslmode=require"], "sslmode"),
+        (&["--database-url", "dbname=thumbs"], "no host"),
+        (&["--file", ":memory:"], "a file is needed"),
+        (&["--file", "file:x?mode=memory&cache=shared"], "a file is needed"),
     ];
     for (arguments, said) in refused {
         let output = thumbs().args(arguments).current_dir(folder.path()).output().unwrap();
