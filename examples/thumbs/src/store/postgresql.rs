@@ -23,6 +23,9 @@ const TABLE: &str = "DO $$ BEGIN
     END IF;
 END $$";
 
+const INSERT: &str = "INSERT INTO pictures (name, original, thumbnail) VALUES ($1, $2, $3)
+    ON CONFLICT DO NOTHING";
+
 /// A database of a server.
 pub struct Postgresql {
     config: Config,
@@ -125,8 +128,7 @@ impl Store for Postgresql {
     fn put(&self, name: &Name, stored: &Stored) -> Result<(), Unavailable> {
         let Stored { original, thumbnail } = stored;
         self.with(async |client| {
-            let insert = "INSERT INTO pictures VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-            client.execute(insert, &[&name.as_str(), original, thumbnail]).await.map(drop)
+            client.execute(INSERT, &[&name.as_str(), original, thumbnail]).await.map(drop)
         })
     }
 
