@@ -27,6 +27,7 @@ use tokio::time::{sleep, timeout};
 use crate::broker::connected;
 use crate::error::{Error, ErrorKind};
 use crate::lock::lock;
+use crate::words::{again, say_now};
 
 /// How much longer than the broker we wait for its word that there was nothing.
 const GRACE: Duration = Duration::from_secs(1);
@@ -288,7 +289,7 @@ impl Inbox {
 /// Lets another machine have a message.
 pub(crate) async fn give_back(client: &Client, message: &Message) {
     if let Some(reply) = &message.reply {
-        let _ = client.publish(reply.clone(), "-NAK".into()).await;
+        say_now(client, reply.clone(), again()).await;
     }
 }
 

@@ -61,6 +61,14 @@ pub(crate) async fn say(client: &Client, reply: Subject, word: String) {
     let _ = client.publish(reply, word.into()).await;
 }
 
+/// As [`say`], where there is a connection. Else the client would keep it, and say it with the next
+/// one, when it may be of a delivery to another machine.
+pub(crate) async fn say_now(client: &Client, reply: Subject, word: String) {
+    if client.connection_state() == State::Connected {
+        say(client, reply, word).await;
+    }
+}
+
 /// A message that was delivered here, and that the broker has not been told of yet.
 pub(crate) struct Delivery {
     pub(crate) client: Client,
@@ -116,11 +124,7 @@ impl Delivery {
     }
 
     pub(crate) async fn say(&self, word: String) {
-        // Else the client would keep it, and say it with the next connection, when it may be of a
-        // delivery to another machine.
-        if self.client.connection_state() == State::Connected {
-            say(&self.client, self.reply.clone(), word).await;
-        }
+        say_now(&self.client, self.reply.clone(), word).await;
     }
 
     /// Until that has passed, or the machine is closed.
