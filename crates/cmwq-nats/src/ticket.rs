@@ -65,8 +65,9 @@ impl Ticket {
         let (queue, address) = (&self.queue, &self.address);
         let mut found = false;
         for place in [Place::Later, Place::Again, Place::Due] {
-            while queue.remove(place, address)?.is_some() {
-                found = true;
+            // A key may have several that are due, and one of them go by itself meanwhile.
+            while let Some(sequence) = queue.find(place, address)? {
+                found |= queue.remove_number(place, sequence)?;
             }
         }
         let not_started = if found { Cancelled::BeforeStart } else { Cancelled::NotThere };
