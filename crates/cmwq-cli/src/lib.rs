@@ -32,6 +32,7 @@ mod stat;
 mod sum;
 mod top;
 mod trace;
+mod written;
 
 use std::process::ExitCode;
 

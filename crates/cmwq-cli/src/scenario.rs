@@ -13,7 +13,7 @@ mod text;
 mod threads;
 mod trace;
 
-use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,6 +21,7 @@ use clap::ValueEnum;
 use cmwq_sim::{Scenario, Timeline, run_scenario};
 
 use crate::output::print;
+use crate::written::{self, Out};
 use crate::{exit, message, paint};
 use chart::Chart;
 #[cfg(any(test, fuzzing))]
@@ -43,11 +44,11 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Also write the timeline as a picture
+    /// Also write the timeline as a picture; `-` is standard output, in place of the text
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Also write the timeline as a trace for Perfetto or chrome://tracing
+    /// Also write the timeline as a trace for Perfetto or chrome://tracing; `-` as for --svg
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -70,18 +71,59 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let Some(name) = args.scenario.as_deref().filter(|_| !args.list) else {
         return print(&source::list(args.json));
     };
-    let scenario = match load(name) {
-        Ok(scenario) => scenario,
-        Err(error) => return fail(exit::FAILED, &error),
-    };
-    let timeline = match run_on(args.on, &scenario) {
-        Ok(timeline) => timeline,
-        Err((code, error)) => return fail(code, &error),
-    };
-    show(args, name, &scenario, &timeline)
+    match run_shown(args, name) {
+        Ok(code) => code,
+        Err((code, error)) => {
+            message::say(error);
+            ExitCode::from(code)
+        }
+    }
 }
 
-fn run_on(arm: Arm, scenario: &Scenario) -> Result<Timeline, (u8, String)> {
+/// What a verb ends with instead, and what it says then.
+type Failure = (u8, String);
+
+fn run_shown(args: &Args, name: &Path) -> Result<ExitCode, Failure> {
+    let files = [args.svg.as_deref(), args.trace.as_deref()];
+    let to_stdout = files.iter().filter(|file| **file == Some(Path::new("-"))).count();
+    if to_stdout + usize::from(args.json) > 1 {
+        let why = "only one of --svg, --trace and --json can be on standard output";
+        return Err((exit::USAGE, why.to_owned()));
+    }
+    let failed = |error| (exit::FAILED, error);
+    let scenario = load(name).map_err(failed)?;
+    let [picture, trace] = files.map(|file| file.map(Out::open).transpose());
+    let outs = [picture.map_err(failed)?, trace.map_err(failed)?];
+    written::check(outs.each_ref().map(Option::as_ref), source::place(name), "--svg and --trace")
+        .map_err(|error| (exit::USAGE, error))?;
+    let timeline = run_on(args.on, &scenario)?;
+
+    let arm = match args.on {
+        Arm::Sim => "simulated",
+        Arm::Threads => "on threads",
+    };
+    let title = format!("{}, {arm}", name.display());
+    let chart = Chart::new(title, &scenario, &timeline);
+    let makers: [fn(&Chart<'_>) -> String; 2] = [svg::draw, trace::write];
+    let mut shown = None;
+    for (out, make) in outs.into_iter().zip(makers) {
+        let Some(out) = out else { continue };
+        if matches!(out, Out::Stdout) {
+            shown = Some(make(&chart));
+            continue;
+        }
+        let mut file = out.begin().map_err(failed)?;
+        let written = file.write_all(make(&chart).as_bytes());
+        written.map_err(|error| failed(error.to_string()))?;
+    }
+    let shown = shown.unwrap_or_else(|| match args.json {
+        true => json::write(&chart),
+        false => text::write(&chart, paint::stdout()),
+    });
+    Ok(print(&shown))
+}
+
+fn run_on(arm: Arm, scenario: &Scenario) -> Result<Timeline, Failure> {
     match arm {
         Arm::Sim => run_scenario(scenario).map_err(|violation| {
             let bug = format!(
@@ -91,26 +133,4 @@ fn run_on(arm: Arm, scenario: &Scenario) -> Result<Timeline, (u8, String)> {
         }),
         Arm::Threads => threads::run(scenario),
     }
-}
-
-fn show(args: &Args, name: &Path, scenario: &Scenario, timeline: &Timeline) -> ExitCode {
-    let arm = match args.on {
-        Arm::Sim => "simulated",
-        Arm::Threads => "on threads",
-    };
-    let title = format!("{}, {arm}", name.display());
-    let chart = Chart::new(title, scenario, timeline);
-    let files = [(&args.svg, svg::draw as fn(&Chart<'_>) -> String), (&args.trace, trace::write)];
-    for (path, make) in files {
-        let Some(path) = path else { continue };
-        if let Err(error) = fs::write(path, make(&chart)) {
-            return fail(exit::FAILED, &format!("{}: {error}", path.display()));
-        }
-    }
-    print(&if args.json { json::write(&chart) } else { text::write(&chart, paint::stdout()) })
-}
-
-fn fail(code: u8, error: &str) -> ExitCode {
-    message::say(error);
-    ExitCode::from(code)
 }

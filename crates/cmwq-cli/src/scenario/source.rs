@@ -1,6 +1,7 @@
 //! Finding a scenario: a file, standard input, or one that comes with the command.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::{fs, io};
 
@@ -8,6 +9,7 @@ use cmwq_sim::{Scenario, named};
 
 use super::file;
 use crate::meant::did_you_mean;
+use crate::written::{Place, place_of};
 
 /// The files of the scenarios that [`named`] describes.
 const SHIPPED: [(&str, &str); 4] = [
@@ -19,12 +21,28 @@ const SHIPPED: [(&str, &str); 4] = [
 
 /// Reads and checks a scenario. A name that the command knows wins over a file of that name.
 pub(crate) fn load(name: &Path) -> Result<Scenario, String> {
-    let known = name.to_str().and_then(|name| SHIPPED.iter().find(|(known, _)| *known == name));
-    let text = match known {
-        Some((_, text)) => (*text).to_owned(),
+    let text = match shipped(name) {
+        Some(text) => text.to_owned(),
         None => read(name)?,
     };
     file::parse(&text).map_err(|wrong| wrong.shown(name.display(), &text))
+}
+
+fn shipped(name: &Path) -> Option<&'static str> {
+    let name = name.to_str()?;
+    SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// Where the file is that [`load`] reads, if it reads one. It is not opened: a pipe would wait.
+pub(super) fn place(name: &Path) -> Option<Place> {
+    if shipped(name).is_some() {
+        return None;
+    }
+    if name == Path::new("-") {
+        return place_of(io::stdin());
+    }
+    let about = fs::metadata(name).ok().filter(fs::Metadata::is_file)?;
+    Some((about.dev(), about.ino()))
 }
 
 fn read(name: &Path) -> Result<String, String> {

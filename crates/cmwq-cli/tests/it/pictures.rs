@@ -324,3 +324,45 @@ fn scenarios_are_pictures() {
         check_golden(&format!("scenario-{name}.svg"), &picture);
     }
 }
+
+#[test]
+fn the_scenario_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mine, link) = (folder.path().join("mine.toml"), folder.path().join("link"));
+    let scenario = include_str!("../../scenarios/doc-max1.toml");
+    fs::write(&mine, scenario).unwrap();
+    fs::hard_link(&mine, &link).unwrap();
+    for file in ["--svg=mine.toml", "--trace=./mine.toml", "--svg=link"] {
+        let refused = cmwq(folder.path(), &["scenario", "mine.toml", "--on=sim", file]);
+        support::check_code(&refused, 2);
+        let says = support::stderr(&refused);
+        assert!(says.contains("the file to be written is the one that is read"), "{says}");
+        assert_eq!(fs::read_to_string(&mine).unwrap(), scenario, "{file}");
+    }
+    let both = [
+        ["--svg=new", "--trace=./new"],
+        ["--svg=-", "--trace=-"],
+        ["--svg=-", "--json"],
+        ["--svg=new", "--trace=nowhere/new"],
+    ];
+    for (both, code) in both.into_iter().zip([2, 2, 2, 1]) {
+        let arguments = [&["scenario", "doc-max1", "--on=sim"], &both[..]].concat();
+        let refused = cmwq(folder.path(), &arguments);
+        support::check_code(&refused, code);
+        assert!(refused.stdout.is_empty() && !folder.path().join("new").exists(), "{both:?}");
+    }
+    // A name of the command's own is no file.
+    fs::write(folder.path().join("doc-max1"), "kept until it is written").unwrap();
+    for (option, begins) in [("--svg", "<svg"), ("--trace", "{")] {
+        for file in ["doc-max1", "-"] {
+            let output = cmwq(folder.path(), &["scenario", "doc-max1", "--on=sim", option, file]);
+            support::check_code(&output, 0);
+            let written = match file {
+                "-" => String::from_utf8(output.stdout).unwrap(),
+                file => fs::read_to_string(folder.path().join(file)).unwrap(),
+            };
+            assert!(written.starts_with(begins), "{option} {file}: {written}");
+        }
+    }
+    assert!(!folder.path().join("-").exists());
+}
