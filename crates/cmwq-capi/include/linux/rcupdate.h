@@ -87,6 +87,9 @@ static inline void rcu_barrier(void)
 		if (cmwq_freed != NULL)                                \
 			cmwq_free_rcu(&cmwq_freed->member, cmwq_freed); \
 	} while (0)
+#endif
+/* As that one, whose ever it is. */
+#ifndef kvfree_rcu
 #define kvfree_rcu(ptr, member) kfree_rcu(ptr, member)
 #endif
 

@@ -32,6 +32,21 @@ fn the_headers_do_without_the_name_jiffies() {
     assert!(is_taken, "{said}");
 }
 
+/// A program whose memory is another's says how it is freed, of one of the two names or of both.
+#[test]
+fn a_program_may_have_another_kfree_rcu() {
+    const OWN: &str = "struct memory { int rcu; };\nvoid own(void *memory, int *head);\n";
+    const KFREE: &str = "#define kfree_rcu(ptr, member) own((ptr), &(ptr)->member)\n";
+    const KVFREE: &str = "#define kvfree_rcu(ptr, member) own((ptr), &(ptr)->member)\n";
+    const HEADER: &str = "#include <linux/rcupdate.h>\nvoid f(struct memory *memory);\n\
+                          void f(struct memory *memory) { kvfree_rcu(memory, rcu); }\n";
+    for (name, own) in [("kfree", KFREE.to_owned()), ("kvfree", KVFREE.to_owned())] {
+        let text = format!("{OWN}{own}{HEADER}");
+        let Some((is_taken, said)) = said_of("own_kfree_rcu", &text, &[]) else { return };
+        assert!(is_taken, "{name}: {said}");
+    }
+}
+
 /// The functions of a header as the compiler sees them on another machine; what the C library has
 /// of headers is left out. `None`: no compiler.
 fn functions_on(machine: &[&str], header: &str) -> Option<Vec<String>> {
