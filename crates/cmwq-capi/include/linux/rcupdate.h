@@ -102,6 +102,10 @@ static inline void rcu_barrier(void)
 /* In a section: what it leads to is seen as it was when the pointer was assigned. */
 #define rcu_dereference(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 #define rcu_dereference_raw(p) rcu_dereference(p)
+/* For the conditions below. Nobody counts the sections of a thread for that. */
+#ifndef rcu_read_lock_held
+#define rcu_read_lock_held() 1
+#endif
 /* As well where `cond` says that nothing changes; which is compiled and never evaluated. */
 #define rcu_dereference_check(p, cond) ((void)(0 && (cond)), rcu_dereference(p))
 #define rcu_dereference_bh(p) rcu_dereference(p)

@@ -47,6 +47,16 @@ fn a_program_may_have_another_kfree_rcu() {
     }
 }
 
+/// As conditions in code that is carried over have it.
+#[test]
+fn a_condition_may_name_the_section() {
+    const TEXT: &str = "#include <linux/rcupdate.h>\nint *f(int **p, int *lock);\n\
+                        int *f(int **p, int *lock) { return rcu_dereference_check(*p, \
+                        rcu_read_lock_held() || lockdep_is_held(lock)); }\n";
+    let Some((is_taken, said)) = said_of("section_held", TEXT, &[]) else { return };
+    assert!(is_taken, "{said}");
+}
+
 /// The functions of a header as the compiler sees them on another machine; what the C library has
 /// of headers is left out. `None`: no compiler.
 fn functions_on(machine: &[&str], header: &str) -> Option<Vec<String>> {
