@@ -105,17 +105,18 @@ static inline unsigned long long jiffies64_to_msecs(unsigned long long ticks)
 
 /* ---- earlier and later, across the end of the numbers, too */
 
-#define time_after(a, b) ((long)((b) - (a)) < 0)
+/* What is narrower is made as wide first: of a difference of 32 bits the sign would be lost. */
+#define time_after(a, b) ((long)((unsigned long)(b) - (unsigned long)(a)) < 0)
 #define time_before(a, b) time_after(b, a)
-#define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
+#define time_after_eq(a, b) ((long)((unsigned long)(a) - (unsigned long)(b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
 #define time_in_range(a, first, last) (time_after_eq(a, first) && time_before_eq(a, last))
 #define time_in_range_open(a, first, end) (time_after_eq(a, first) && time_before(a, end))
 
 /* A jiffy of 64 bits is the same here. */
-#define time_after64(a, b) ((long long)((b) - (a)) < 0)
+#define time_after64(a, b) ((long long)((unsigned long long)(b) - (unsigned long long)(a)) < 0)
 #define time_before64(a, b) time_after64(b, a)
-#define time_after_eq64(a, b) ((long long)((a) - (b)) >= 0)
+#define time_after_eq64(a, b) ((long long)((unsigned long long)(a) - (unsigned long long)(b)) >= 0)
 #define time_before_eq64(a, b) time_after_eq64(b, a)
 #define time_in_range64(a, first, last) (time_after_eq64(a, first) && time_before_eq64(a, last))
 

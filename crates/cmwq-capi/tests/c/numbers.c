@@ -183,6 +183,8 @@ static void jiffy(void)
 	CHECK(time_in_range(~0UL, ~0UL - 1, 1UL) && time_in_range(1UL, ~0UL, 1UL) && !time_in_range(2UL, ~0UL, 1UL));
 	CHECK(!time_in_range_open(1UL, ~0UL, 1UL) && time_in_range_open(0UL, ~0UL, 1UL));
 	CHECK(time_after64(1ULL, ~0ULL) && time_before64(~0ULL, 1ULL) && time_in_range64(0ULL, ~0ULL, 1ULL));
+	CHECK(time_after(10U, 5U) && !time_after(5U, 10U) && time_before(5U, 10UL) && !time_after_eq(5U, 10U));
+	CHECK(time_after64(10U, 5U) && !time_after_eq64(5U, 10U) && time_in_range(7U, 5U, 10U));
 	CHECK(time_after_eq64(1ULL, 1ULL) && time_before_eq64(1ULL, 1ULL));
 	CHECK(time_is_after_jiffies(soon) && !time_is_before_jiffies(soon) && time_is_before_eq_jiffies(now));
 	CHECK(time_is_after_eq_jiffies(soon) && time_is_before_jiffies(now - 1) && time_is_after_jiffies64(soon));
