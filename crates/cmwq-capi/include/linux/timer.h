@@ -138,7 +138,7 @@ static inline bool timer_delete(struct timer_list *timer)
 int cmwq_posix_timer_delete(void *timer) __asm__("timer_delete")
 	__attribute__((error("timer_delete() of a pointer to void: cast it to struct timer_list *, or write (timer_delete)(timer) for POSIX's")));
 #define timer_delete(timer) \
-	(_Generic((timer), struct timer_list *: cmwq_timer_delete, void *: cmwq_posix_timer_delete)(timer))
+	((__extension__ _Generic((timer), struct timer_list *: cmwq_timer_delete, void *: cmwq_posix_timer_delete))(timer))
 #endif
 
 /*

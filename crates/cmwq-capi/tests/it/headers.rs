@@ -225,6 +225,11 @@ fn deleting_a_timer_by_a_pointer_to_void_is_refused() {
             said_of("timer_known", &text(pointer, call), &[]).expect("as before");
         assert!(is_taken, "{pointer}: {said}");
     }
+    // It is no extension of the program's own.
+    let known = text("struct timer_list *at", "timer_delete(at)");
+    let c99 = ["-std=c99", "-Wpedantic"];
+    let (is_taken, said) = said_of("timer_c99", &known, &c99).expect("as before");
+    assert!(is_taken, "{said}");
 }
 
 /// A program's own names do not meet those inside of a macro.
