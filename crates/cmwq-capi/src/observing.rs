@@ -93,7 +93,7 @@ c_functions! {
     fn cmwq_metrics(buf: *mut c_char, size: usize) -> usize {
         let text = raw::metrics_text();
         // SAFETY: passed on to the caller.
-        unsafe { put(&text, buf, size) };
+        unsafe { put(text.as_bytes(), buf, size) };
         text.len()
     }
 }

@@ -86,7 +86,7 @@ c_functions! {
         let Some(name) = (unsafe { face::string(HERE, name) }) else { return -libc::EINVAL };
         let Some(text) = cmwq::param(&name) else { return -libc::EINVAL };
         // SAFETY: passed on to the caller.
-        unsafe { put(&text, buf, size) };
+        unsafe { put(text.as_bytes(), buf, size) };
         c_int::try_from(text.len()).unwrap_or(c_int::MAX)
     }
 }
@@ -95,7 +95,7 @@ c_functions! {
 ///
 /// # Safety
 /// `size` bytes may be written, or `buf` is null.
-pub(crate) unsafe fn put(text: &str, buf: *mut c_char, size: usize) {
+pub(crate) unsafe fn put(text: &[u8], buf: *mut c_char, size: usize) {
     let Some(room) = size.checked_sub(1).filter(|_| !buf.is_null()) else { return };
     let len = text.len().min(room);
     // SAFETY: the caller's promise.

@@ -73,10 +73,12 @@ c_functions! {
     /// for another thread its own.
     fn wq_worker_comm(buf: *mut c_char, size: usize, task: Task) {
         let tid = tid(task);
-        let own = || std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
-        let name = raw::worker_comm(tid).or_else(|| own().ok()).unwrap_or_default();
+        // Any bytes: a name may be cut within a character.
+        let own = || std::fs::read(format!("/proc/self/task/{tid}/comm"));
+        let name = raw::worker_comm(tid).map(String::into_bytes).or_else(|| own().ok());
+        let name = name.unwrap_or_default();
         // SAFETY: passed on to the caller: there are `size` bytes.
-        unsafe { put(name.trim_end(), buf, size) };
+        unsafe { put(name.strip_suffix(b"\n").unwrap_or(&name), buf, size) };
     }
 
     /// The function that a worker ran last, or null.

@@ -2,6 +2,7 @@
 /* What is printed of a queue that is held up, and what is told of its worker. */
 #include <linux/workqueue.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include "check.h"
 
@@ -70,6 +71,10 @@ int main(void)
 	wq_worker_comm(comm, sizeof(comm), cmwq_task(0));
 	CHECK(strcmp(comm, "show") == 0);
 	wq_worker_comm(comm, 0, cmwq_task(0));
+	/* Of any bytes, as one that was cut within a character. */
+	CHECK(prctl(PR_SET_NAME, "caf\303") == 0);
+	wq_worker_comm(comm, sizeof(comm), cmwq_task(0));
+	CHECK(strcmp(comm, "caf\303") == 0);
 
 	gate_open(&gate);
 	flush_workqueue(wq);
