@@ -69,22 +69,31 @@ c_functions! {
 }
 
 impl workqueue_attrs {
-    /// `None`: they make no sense.
+    /// # Errors
+    /// Why they make no sense.
     ///
     /// # Safety
     /// The mask must be the one the object was made with.
-    unsafe fn read(&self) -> Option<Attrs> {
+    unsafe fn read(&self) -> Result<Attrs, String> {
         // SAFETY: the caller's promise.
-        let mask = unsafe { self.cpumask.as_ref() }?;
+        let mask = unsafe { self.cpumask.as_ref() }.ok_or("attributes without a cpumask")?;
         let scope = match self.affn_scope {
             0 => None,
-            scope => Some(*AffinityScope::ALL.get(scope as usize - 1)?),
+            scope => Some(
+                *AffinityScope::ALL
+                    .get(scope as usize - 1)
+                    .ok_or_else(|| format!("affn_scope {scope} is none"))?,
+            ),
         };
         let sched = match (c_int::from(self.cmwq_policy), self.cmwq_rt_priority) {
             (libc::SCHED_OTHER, 0) => Sched::Normal,
             (libc::SCHED_FIFO, priority) => Sched::Fifo(priority),
             (libc::SCHED_RR, priority) => Sched::RoundRobin(priority),
-            _ => return None,
+            (policy, priority) => {
+                return Err(format!(
+                    "cmwq_policy {policy} with cmwq_rt_priority {priority} is none"
+                ));
+            }
         };
         let attrs = Attrs::new().nice(self.nice).sched(sched);
         let attrs = attrs.affinity_scope(scope).affinity_strict(self.affn_strict);
@@ -92,7 +101,7 @@ impl workqueue_attrs {
         // KERNEL: `wqattrs_actualize_cpumask`, of the empty one — same.
         let is_open = mask.bits.iter().all(|&word| word == 0)
             || raw::usable_cpus().into_iter().all(|cpu| cpu >= raw::CPU_UNBOUND || mask.has(cpu));
-        Some(if is_open { attrs } else { attrs.cpumask(mask.to_set()) })
+        Ok(if is_open { attrs } else { attrs.cpumask(mask.to_set()) })
     }
 }
 
@@ -212,12 +221,22 @@ c_functions! {
     fn apply_workqueue_attrs(wq: *mut workqueue_struct, attrs: *const workqueue_attrs) -> c_int {
         // SAFETY: passed on to the caller.
         let (wq, attrs) =
-            unsafe { (Queue::find(HERE, wq), attrs.as_ref().and_then(|attrs| attrs.read())) };
+            unsafe { (Queue::find(HERE, wq), attrs.as_ref().map(|attrs| attrs.read())) };
         let wq = match wq {
             Ok(wq) => wq,
             Err(none) => return none.errno(),
         };
-        let Some(attrs) = attrs else { return -libc::EINVAL };
+        let attrs = match attrs {
+            Some(Ok(attrs)) => attrs,
+            Some(Err(why)) => {
+                face::say_refused(HERE, why);
+                return -libc::EINVAL;
+            }
+            None => {
+                face::say_null(HERE, "set of attributes");
+                return -libc::EINVAL;
+            }
+        };
         let Err(error) = wq.apply_attrs(&attrs) else { return 0 };
         if error.kind() == ErrorKind::PermissionDenied {
             // Whoever goes on without asks for each of his queues.

@@ -52,6 +52,10 @@ int main(void)
 	attrs->affn_scope = WQ_AFFN_NR_TYPES;
 	CHECK(apply_workqueue_attrs(unbound, attrs) == -EINVAL);
 	attrs->affn_scope = WQ_AFFN_SYSTEM;
+	attrs->cmwq_policy = 77;
+	CHECK(apply_workqueue_attrs(unbound, attrs) == -EINVAL);
+	attrs->cmwq_policy = SCHED_OTHER;
+	CHECK(apply_workqueue_attrs(unbound, NULL) == -EINVAL);
 	attrs->nice = 20;
 	CHECK(apply_workqueue_attrs(unbound, attrs) == -EINVAL);
 

@@ -171,7 +171,15 @@ fn what_a_function_may_ask() {
 
 #[test]
 fn attributes() {
-    check("attrs", &[]);
+    let Some(said) = check("attrs", &[]) else { return };
+    for part in [
+        "apply_workqueue_attrs: affn_scope 7 is none: nothing is done",
+        "apply_workqueue_attrs: cmwq_policy 77 with cmwq_rt_priority 0 is none: nothing is done",
+        "apply_workqueue_attrs: a null pointer in place of a set of attributes: nothing is done",
+        "nice 20",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 #[test]
