@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long)]
     list: bool,
 
-    /// Set attributes of the process: as NAME .
+    /// Set attributes of the process, in place of `.` for NAME
     #[arg(long)]
     global: bool,
 
@@ -116,6 +116,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// Reads the arguments; the outer error is wrong usage, the inner one an attribute that there is
 /// not.
 fn job(args: &Args) -> Result<Result<Job, Failure>, &'static str> {
+    const PROCESS_FIRST: &str = "PROCESS and NAME come first; `-` is the only process: \
+                                 cmwq set - NAME ATTR=VALUE…, or cmwq set - --global ATTR=VALUE…";
+    let is_assignment = |word: &str| word.contains('=');
     let mut words: Vec<&str> = args.name.iter().map(String::as_str).collect();
     words.extend(args.assignments.iter().map(String::as_str));
     let target = if args.global {
@@ -136,12 +139,23 @@ fn job(args: &Args) -> Result<Result<Job, Failure>, &'static str> {
         };
     }
     let Some(target) = target.filter(|_| !words.is_empty()) else {
-        return Err("say what to set: NAME ATTR=VALUE…, or --list");
+        let begins_late = match &args.process {
+            Which::Name(process) if is_assignment(process) => true,
+            _ => args.name.as_deref().is_some_and(is_assignment),
+        };
+        return Err(if begins_late {
+            PROCESS_FIRST
+        } else {
+            "say what to set: NAME ATTR=VALUE…, or --list"
+        });
     };
     let mut assignments = Vec::new();
     for word in words {
         match Assignment::parse(word, &target) {
             Ok(assignment) => assignments.push(assignment),
+            Err(assignment::Wrong::NoValue) if args.global => {
+                return Err("write ATTR=VALUE after the process; --global takes no NAME");
+            }
             Err(assignment::Wrong::NoValue) => return Err("write ATTR=VALUE after the name"),
             Err(assignment::Wrong::NoAttribute(text)) => {
                 return Ok(Err(Failure::new("absent", text)));

@@ -228,6 +228,19 @@ fn wrong_usage_is_code_2() {
         check_code(&output, 2);
         assert!(stderr(&output).contains("Usage: cmwq set"), "{}", stderr(&output));
     }
+    // Without the process the name is taken for it.
+    for (arguments, part) in [
+        (&["disk", "max_active=4"][..], "cmwq set - NAME ATTR=VALUE"),
+        (&["--global", "cpumask=3"], "cmwq set - NAME ATTR=VALUE"),
+        (&["-", "max_active=4"], "cmwq set - NAME ATTR=VALUE"),
+        (&["-", "--global", ".", "cpumask=3"], "--global takes no NAME"),
+        (&["-", "disk", "max_active"], "ATTR=VALUE after the name"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+        let output = command.arg("set").args(arguments).output().unwrap();
+        check_code(&output, 2);
+        assert!(stderr(&output).contains(part), "{arguments:?}: {}", stderr(&output));
+    }
 }
 
 #[test]
