@@ -57,38 +57,41 @@ impl Out {
     /// As [`Self::open`].
     pub(crate) fn begin(self) -> Result<Box<dyn Write>, String> {
         match self {
-            Self::Stdout => Ok(Box::new(Waiting(io::stdout()))),
+            Self::Stdout => {
+                let to = Waiting(io::stdout());
+                Ok(Box::new(Named { to, name: "cannot write to standard output".to_owned() }))
+            }
             Self::File(file, mut name) => {
                 let is_plain = file.metadata().is_ok_and(|about| about.is_file());
                 // Pipes and devices have no length.
                 let emptied = if is_plain { file.set_len(0) } else { Ok(()) };
                 emptied.map_err(|error| said(&name.path, &error))?;
                 name.is_in_vain = false;
-                Ok(Box::new(Named { file, path: name.path.clone() }))
+                Ok(Box::new(Named { to: file, name: name.path.display().to_string() }))
             }
         }
     }
 }
 
 /// A file whose errors say which it is.
-struct Named {
-    file: File,
-    path: PathBuf,
+struct Named<T> {
+    to: T,
+    name: String,
 }
 
-impl Named {
+impl<T> Named<T> {
     fn name(&self, error: &io::Error) -> io::Error {
-        io::Error::new(error.kind(), said(&self.path, error))
+        io::Error::new(error.kind(), format!("{}: {error}", self.name))
     }
 }
 
-impl Write for Named {
+impl<T: Write> Write for Named<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes).map_err(|error| self.name(&error))
+        self.to.write(bytes).map_err(|error| self.name(&error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush().map_err(|error| self.name(&error))
+        self.to.flush().map_err(|error| self.name(&error))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cmwq trace`, on this test's own process and on files.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -241,6 +241,13 @@ fn only_the_queues_that_were_asked_for_and_a_full_file_is_named() {
     let output = cmwq().arg("trace").arg(&raw).args(["-o", "/dev/full"]).output().unwrap();
     support::check_code(&output, 1);
     assert!(support::stderr(&output).contains("/dev/full: No space left on device"), "{output:?}");
+    for arguments in [["-o", "-"], ["--svg", "-"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = cmwq().arg("trace").arg(&raw).args(arguments).stdout(full).output().unwrap();
+        support::check_code(&output, 1);
+        let says = support::stderr(&output);
+        assert!(says.contains("cannot write to standard output: No space left"), "{says}");
+    }
 }
 
 #[test]
