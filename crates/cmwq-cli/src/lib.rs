@@ -77,8 +77,17 @@ enum Verb {
 /// Runs the verb that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    let command = Cli::command().color(paint::choice_in(std::env::args_os()));
-    let matches = command.mut_subcommand("run", run::with_hints).get_matches();
+    let colours = paint::choice_in(std::env::args_os());
+    let command = Cli::command().color(colours).mut_subcommand("run", run::with_hints);
+    let matches = match command.try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) if error.use_stderr() => error.exit(),
+        // Help, and the version. To print itself it would not say whether it could.
+        Err(help) => {
+            paint::choose(colours);
+            return output::print(&paint::stdout().styled(&help.render()));
+        }
+    };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

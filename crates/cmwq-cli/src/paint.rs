@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 
 use clap::ColorChoice;
+use clap::builder::StyledStr;
 use clap::builder::styling::{Ansi256Color, AnsiColor, Style};
 
 /// What `--color` says; nothing is like `auto`.
@@ -75,6 +76,11 @@ impl Paint {
     /// No colours.
     #[cfg(test)]
     pub(crate) const OFF: Paint = Paint { is_on: false };
+
+    /// What the parser of arguments has to say.
+    pub(crate) fn styled(self, text: &StyledStr) -> String {
+        if self.is_on { text.ansi().to_string() } else { text.to_string() }
+    }
 
     /// A heading.
     pub(crate) fn heading(self, text: impl Display) -> String {

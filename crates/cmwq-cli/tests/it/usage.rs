@@ -1,6 +1,8 @@
 //! Help, usage errors, statistics.
 
-use std::process::{Command, Output};
+use std::fs::File;
+use std::io::pipe;
+use std::process::{Command, Output, Stdio};
 
 use crate::support::{check_code, stderr, sum, tree};
 
@@ -37,6 +39,24 @@ fn wrong_usage_is_code_2() {
         check_code(&output, 2);
         assert!(stderr(&output).contains("Usage:"), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_a_failure() {
+    for arguments in [&["--help"][..], &["--version"], &["help", "sum"], &["set", "-h"]] {
+        let run = |stdout: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+            command.args(arguments).stdout(stdout).output().unwrap()
+        };
+        let output = run(File::options().write(true).open("/dev/full").unwrap().into());
+        check_code(&output, 1);
+        assert!(stderr(&output).contains("cannot write to standard output"), "{arguments:?}");
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        check_code(&run(writer.into()), 141);
+    }
+    let painted = cmwq(&["--color=always", "--help"]).stdout;
+    assert!(painted.contains(&0x1b) && !cmwq(&["--help"]).stdout.contains(&0x1b));
 }
 
 #[test]
