@@ -210,6 +210,12 @@ fn what_cannot_be_set_is_explained() {
     victim.refused(&["private", "max_active=2"], &["Builder::sysfs"]);
     victim.refused(&["a b\u{1b}[31m", "nice=2"], &["per-CPU"]);
     victim.refused(&[".", "cpumask_isolated=1"], &["read only"]);
+    for scope in ["bogus", "default"] {
+        let value = format!("default_affinity_scope={scope}");
+        let takes = "default_affinity_scope takes cpu, smt, ";
+        victim.refused(&[".", &value], &[takes, &format!("'{scope}' is none")]);
+    }
+    victim.refused(&[".", "cpumask=0"], &["unbound work needs a CPU; here it can use "]);
     victim.refused(&["--list", "dsk"], &["did you mean 'disk'?"]);
 
     let output = victim.set(&["disk", "max_active=3", "nice=99", "affinity_strict=1"]);

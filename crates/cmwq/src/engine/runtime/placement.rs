@@ -452,8 +452,13 @@ impl Runtime {
         let _changing = lock(&self.placement.changing);
         let mut in_use = CpusInUse::clone(&self.placement.now());
         if !cpus.and_not(in_use.isolated()).intersects(&in_use.allowed) {
+            let none = if cpus.is_empty() {
+                "unbound work needs a CPU".to_owned()
+            } else {
+                format!("none of the CPUs {cpus} can be used for unbound work")
+            };
             return Err(Error::invalid(format!(
-                "none of the CPUs {cpus} can be used for unbound work here, only {}",
+                "{none}; here it can use {}",
                 usable(&in_use.allowed, None, in_use.isolated())
             )));
         }

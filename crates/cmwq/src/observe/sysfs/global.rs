@@ -103,10 +103,7 @@ pub fn store_global(attribute: GlobalAttribute, value: &str) -> Result<(), Attri
             runtime.set_unbound_cpumask(&cpus)?;
         }
         GlobalAttribute::DefaultAffinityScope => {
-            let scope = text::scope(value)?;
-            let scope = scope
-                .ok_or_else(|| AttributeError::invalid("the default cannot be the default"))?;
-            runtime.set_default_scope(scope);
+            runtime.set_default_scope(text::default_scope(value)?);
         }
         GlobalAttribute::CpumaskRequested | GlobalAttribute::CpumaskIsolated => {
             return Err(AttributeError::new(

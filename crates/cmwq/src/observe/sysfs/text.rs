@@ -47,11 +47,17 @@ pub(super) fn cpumask(text: &str, nr_cpus: u32) -> Result<CpuSet, AttributeError
 
 /// An affinity scope; `None` is the default one.
 pub(super) fn scope(text: &str) -> Result<Option<AffinityScope>, AttributeError> {
-    AffinityScope::parse_setting(text).map_err(|_| {
-        let names = AffinityScope::ALL.map(AffinityScope::name).join(", ");
-        let text = shorten(text);
-        AttributeError::invalid(format!("affinity_scope takes default, {names}; '{text}' is none"))
-    })
+    AffinityScope::parse_setting(text).map_err(|_| no_scope("affinity_scope takes default, ", text))
+}
+
+/// What the default scope is from now on, which has to be one.
+pub(super) fn default_scope(text: &str) -> Result<AffinityScope, AttributeError> {
+    text.parse().map_err(|_| no_scope("default_affinity_scope takes ", text))
+}
+
+fn no_scope(takes: &str, text: &str) -> AttributeError {
+    let names = AffinityScope::ALL.map(AffinityScope::name).join(", ");
+    AttributeError::invalid(format!("{takes}{names}; '{}' is none", shorten(text)))
 }
 
 pub(super) fn show_scope(scope: Option<AffinityScope>, default: AffinityScope) -> String {
