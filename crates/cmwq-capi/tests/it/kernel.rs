@@ -28,6 +28,7 @@ fn built(file: &'static str) -> Option<PathBuf> {
 }
 
 /// Runs one row; what is in `says` must be on standard error.
+#[expect(clippy::print_stdout, reason = "what a row printed is shown where its test fails")]
 fn check(file: &'static str, row: &str, says: &[&str]) {
     let Some(program) = built(file) else { return };
     let output = run(Command::new(program).arg(row).env_remove("CMWQ_QUIET"));
