@@ -139,7 +139,7 @@ mod os;
 mod record;
 
 /// Who looks at the engine from above. The engine calls them by its own trait.
-static OBSERVERS: &dyn engine::observers::Observers = &observe::observers::All;
+static OBSERVERS: &dyn engine::process::observers::Observers = &observe::observers::All;
 
 pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
@@ -172,14 +172,14 @@ pub use api::watching::{ProcessWatch, leave_cpu, watch_children, watch_process};
 pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
-pub use engine::attrs::{Attrs, Sched};
-pub use engine::current::{blocking, current_is_mem_reclaim};
-pub use engine::freezing::{freeze, freeze_busy, thaw};
-pub use engine::histogram::{Histogram, Times};
-pub use engine::item_flush::Busy;
-pub use engine::readers::RcuReadGuard;
-pub use engine::reclaim::current_is_rescuer;
-pub use engine::thread_hooks::WorkerThread;
+pub use engine::item::flush::Busy;
+pub use engine::process::freezing::{freeze, freeze_busy, thaw};
+pub use engine::process::readers::RcuReadGuard;
+pub use engine::threads::current::{blocking, current_is_mem_reclaim};
+pub use engine::threads::thread_hooks::WorkerThread;
+pub use engine::tools::attrs::{Attrs, Sched};
+pub use engine::tools::histogram::{Histogram, Times};
+pub use engine::tools::reclaim::current_is_rescuer;
 pub use observe::control;
 #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub use observe::metrics;

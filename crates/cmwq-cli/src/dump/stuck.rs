@@ -123,7 +123,7 @@ pub(crate) fn down_to_item(stack: &[Place]) -> &[Place] {
 /// Where the library calls items' functions.
 fn is_call(place: &Place) -> bool {
     let name = place.function.as_str();
-    ["cmwq::engine::worker::Worker::", "cmwq::engine::bh_thread::run"]
+    ["cmwq::engine::threads::worker::Worker::", "cmwq::engine::threads::bh_thread::run"]
         .iter()
         .any(|start| name.starts_with(start))
         || !place.has_path()

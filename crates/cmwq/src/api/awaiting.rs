@@ -11,9 +11,9 @@ use cmwq_core::Closed;
 
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
-use crate::engine::current;
 use crate::engine::runtime::Runtime;
-use crate::engine::watchdog::WaitFor;
+use crate::engine::threads::current;
+use crate::engine::tools::watchdog::WaitFor;
 use crate::engine::wq::Wq;
 use crate::engine::wq::flushes::Flusher;
 use crate::os::sync::Arc;

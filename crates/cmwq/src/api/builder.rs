@@ -3,11 +3,11 @@
 use cmwq_core::{consts, limit};
 
 use crate::api::workqueue::{Workqueue, check_attrs};
-use crate::engine::account::Account;
-use crate::engine::attrs::{Attrs, Sched};
-use crate::engine::handle::Handle;
-use crate::engine::rescuing;
+use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::Runtime;
+use crate::engine::threads::rescuer;
+use crate::engine::tools::account::Account;
+use crate::engine::tools::attrs::{Attrs, Sched};
 use crate::engine::wq::{Kind, Spec};
 use crate::os::error::Error;
 use crate::os::notice;
@@ -353,7 +353,7 @@ impl Builder {
         }
         let handle = Handle::new(wq, Account::new(self.max_queued, self.sample_every));
         if spec.mem_reclaim {
-            rescuing::start(&handle).map_err(|error| {
+            rescuer::start(&handle).map_err(|error| {
                 Error::thread(format!("cannot create the rescuer of workqueue '{name}'"), error)
             })?;
         }

@@ -17,11 +17,11 @@ use std::time::Duration;
 use cmwq_core::WorkItem;
 
 use crate::api::refused::Refused;
-use crate::engine::current;
-use crate::engine::delayed::DelayedItem;
-use crate::engine::grab::Target;
-use crate::engine::handle::Handle;
+use crate::engine::item::delayed::DelayedItem;
+use crate::engine::item::grab::Target;
+use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::claiming::claim;
+use crate::engine::threads::current;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::IS_MODEL;
 use crate::os::panic;

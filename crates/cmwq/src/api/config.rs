@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::set_param;
 use crate::detect::method::Detect;
-use crate::engine::thread_hooks::{self, ThreadHooks, WorkerThread};
+use crate::engine::threads::thread_hooks::{self, ThreadHooks, WorkerThread};
 use crate::os::error::Error;
 use crate::os::notice;
 use crate::os::panic::{self, ItemPanic};

@@ -1,8 +1,8 @@
 //! Running a function on given CPUs, or where it may block.
 
 use crate::api::system;
-use crate::engine::current;
 use crate::engine::runtime::Runtime;
+use crate::engine::threads::current;
 
 /// Where a function runs; see [`execute_in_process_context`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

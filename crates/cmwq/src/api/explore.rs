@@ -10,7 +10,7 @@ use cmwq_core::help::Set;
 use crate::api::workqueue::Workqueue;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
-use crate::engine::{current, detection};
+use crate::engine::threads::{current, detection};
 
 /// The pool for usual items of `cpu`, of managed queues or of per-CPU ones.
 fn pool(of_managed: bool, cpu: u32) -> Option<&'static Pool> {

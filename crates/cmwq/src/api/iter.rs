@@ -6,7 +6,7 @@ use std::{fmt, mem};
 
 use crate::api::closure::AbortOnDrop;
 use crate::api::workqueue::{DroppedLater, Workqueue};
-use crate::engine::current;
+use crate::engine::threads::current;
 use crate::os::generation;
 use crate::os::sync::plain::{Receiver, Sender, channel};
 use crate::os::sync::{Arc, AtomicBool, Ordering};

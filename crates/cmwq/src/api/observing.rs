@@ -1,8 +1,8 @@
 //! What a program asks about its own queues, and says of its items.
 
 use super::workqueue::Workqueue;
-use crate::engine::current;
-use crate::engine::histogram::Times;
+use crate::engine::threads::current;
+use crate::engine::tools::histogram::Times;
 use crate::observe::show;
 use crate::observe::stats::Stats;
 

@@ -1,7 +1,7 @@
 //! Telling those who look how many items wait outside of the process.
 
 use crate::api::workqueue::Workqueue;
-use crate::engine::handle;
+use crate::engine::queue::handle;
 use crate::os::generation;
 use crate::os::published::Lasting;
 use crate::os::sync::{AtomicU64, Ordering};

@@ -48,15 +48,15 @@ use crate::api::refused::Refused;
 use crate::api::try_queue::TryQueueError;
 use crate::api::unstarted;
 use crate::api::workqueue::Workqueue;
-use crate::engine::current;
-use crate::engine::delayed::DelayedItem;
-use crate::engine::grab::{self, Target};
-use crate::engine::handle::Handle;
-use crate::engine::invoke;
-use crate::engine::item_flush::{self, Purpose};
+use crate::engine::item::delayed::DelayedItem;
+use crate::engine::item::flush::{self, Purpose};
+use crate::engine::item::grab::{self, Target};
 use crate::engine::process::{self, watch_forks};
+use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{self, Claimed};
+use crate::engine::threads::current;
+use crate::engine::threads::invoke;
 use crate::engine::wq::Queueing;
 use crate::os::notice;
 use crate::os::sense::stderr;
@@ -64,7 +64,7 @@ use crate::os::topo;
 use crate::record::symbol;
 
 /// `WORK_CPU_UNBOUND`.
-pub const CPU_UNBOUND: u32 = crate::engine::delayed::CPU_UNBOUND;
+pub const CPU_UNBOUND: u32 = crate::engine::item::delayed::CPU_UNBOUND;
 
 /// `struct delayed_work`.
 #[repr(transparent)]
@@ -387,7 +387,7 @@ pub unsafe fn enable(any: Any<'_>) -> bool {
 /// As [`Any`] says.
 #[must_use]
 pub unsafe fn flush(item: &WorkItem) -> bool {
-    Runtime::existing().is_some_and(|runtime| item_flush::flush_item(runtime, item, Purpose::Flush))
+    Runtime::existing().is_some_and(|runtime| flush::flush_item(runtime, item, Purpose::Flush))
 }
 
 /// KERNEL: `flush_delayed_work` — same.
@@ -396,8 +396,7 @@ pub unsafe fn flush(item: &WorkItem) -> bool {
 /// As for [`queue`].
 pub unsafe fn flush_delayed(item: NonNull<RawDelayed>) -> bool {
     // SAFETY: passed on to the caller.
-    Runtime::existing()
-        .is_some_and(|runtime| unsafe { item_flush::flush_delayed(runtime, item.cast()) })
+    Runtime::existing().is_some_and(|runtime| unsafe { flush::flush_delayed(runtime, item.cast()) })
 }
 
 /// Lets the timer of an item expire now, if it is armed: the item is queued where it was to go.
@@ -439,7 +438,7 @@ pub fn is_pending(item: &WorkItem) -> bool {
 #[must_use]
 pub fn busy(item: &WorkItem) -> (bool, bool) {
     let runtime = Runtime::existing();
-    let busy = runtime.map(|runtime| item_flush::busy(runtime, item)).unwrap_or_default();
+    let busy = runtime.map(|runtime| flush::busy(runtime, item)).unwrap_or_default();
     (busy.pending, busy.running)
 }
 

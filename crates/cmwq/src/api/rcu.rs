@@ -1,7 +1,7 @@
 //! Items that are queued when an RCU grace period is over: the kernel's `rcu_work`, made safe.
 //!
 //! [`source`] says when a grace period is over,
-//! [`readers`](crate::engine::readers) knows this crate's own read-side
+//! [`readers`](crate::engine::process::readers) knows this crate's own read-side
 //! sections.
 //!
 //! KERNEL: `queue_rcu_work`, `flush_rcu_work` — same, with grace periods of the program's choice.
@@ -18,14 +18,14 @@ use std::ptr::{self, NonNull};
 use cmwq_core::{WorkFn, WorkItem};
 
 use crate::api::work::{Embedded, WorkId, describe};
-use crate::engine::current;
-use crate::engine::handle::Handle;
-use crate::engine::item_flush::{self, Busy, Purpose};
+use crate::engine::item::flush::{self, Busy, Purpose};
+use crate::engine::item::queueing;
+use crate::engine::process::readers::{self, RcuReadGuard};
 use crate::engine::process::{self, watch_forks};
-use crate::engine::queueing;
-use crate::engine::readers::{self, RcuReadGuard};
+use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
+use crate::engine::threads::current;
 use crate::engine::wq::Queueing;
 use crate::os::generation;
 use crate::os::notice::{self, Notice};
@@ -33,7 +33,7 @@ use crate::os::panic::guarded;
 use crate::os::sync::Arc;
 use crate::os::sync::plain::{AtomicPtr, Ordering};
 
-pub(crate) use crate::engine::readers::synchronize;
+pub(crate) use crate::engine::process::readers::synchronize;
 pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 
 /// An item whose function runs after an RCU grace period: not before every read-side section that
@@ -251,13 +251,13 @@ unsafe fn refused(item: NonNull<RcuItem>) {
 /// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
 pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
     if !process::is_pending(item) || current::is_running(item) {
-        return item_flush::flush_item(runtime, item, Purpose::Flush);
+        return flush::flush_item(runtime, item, Purpose::Flush);
     }
     if readers::says_waits_for_itself() {
         return false;
     }
     // The thread that queues it may not have told the source yet.
-    let _ = item_flush::flush_whole(runtime, item, source::barrier);
+    let _ = flush::flush_whole(runtime, item, source::barrier);
     true
 }
 
@@ -299,7 +299,7 @@ impl RcuWork {
     /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
     #[must_use]
     pub fn busy(&self) -> Busy {
-        let busy = |runtime| item_flush::busy(runtime, self.item());
+        let busy = |runtime| flush::busy(runtime, self.item());
         Runtime::existing().map(busy).unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cmwq_core::Closed;
 
-use crate::engine::queueing;
+use crate::engine::item::queueing;
 
 /// Why a queue did not take a closure; see [`TryQueueError::why`](crate::TryQueueError::why) and
 /// [`JoinError::why`](crate::JoinError::why).

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::api::closure::{JoinError, JoinHandle, Origin, Outcome, Owner};
 use crate::api::workqueue::Workqueue;
-use crate::engine::current;
+use crate::engine::threads::current;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
 use crate::os::park::Event;

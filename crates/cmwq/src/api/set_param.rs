@@ -1,11 +1,11 @@
 //! Parameters by name, from within the program: what `CMWQ_PARAMS` does from outside.
 
 use crate::detect::method::Detect;
-use crate::engine::params::Params;
-use crate::engine::params::early::lock_early;
-use crate::engine::params::settings;
 use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
+use crate::engine::tools::params::Params;
+use crate::engine::tools::params::early::lock_early;
+use crate::engine::tools::params::settings;
 use crate::observe::watchdog;
 use crate::os::error::Error;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::engine::current;
 use crate::engine::runtime::Runtime;
+use crate::engine::threads::current;
 use crate::observe::control;
 use crate::os::thread_group;
 

@@ -10,7 +10,7 @@
 
 use crate::api::builder::Builder;
 use crate::api::workqueue::Workqueue;
-use crate::engine::handle;
+use crate::engine::queue::handle;
 use crate::os::error::Error;
 use crate::os::sync::OnceLock;
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::engine::current::{self, Watch};
+use crate::engine::threads::current::{self, Watch};
 
 /// Lets the calling item count as running while the programs that it starts, or their descendants,
 /// do, until the guard is dropped.

@@ -10,13 +10,13 @@ use cmwq_core::{WorkFn, WorkItem};
 
 use crate::api::closure::Origin;
 use crate::api::unstarted;
-use crate::engine::current;
-use crate::engine::delayed::DelayedItem;
-use crate::engine::grab::{self, Enabled, Target};
-use crate::engine::handle::Handle;
-use crate::engine::item_flush::{self, Busy};
+use crate::engine::item::delayed::DelayedItem;
+use crate::engine::item::flush::{self, Busy};
+use crate::engine::item::grab::{self, Enabled, Target};
 use crate::engine::process;
+use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::Runtime;
+use crate::engine::threads::current;
 use crate::engine::wq::Queueing;
 use crate::os::generation;
 use crate::os::panic;
@@ -192,7 +192,7 @@ impl<I> Embedded<I> {
 /// A queue refused the item when its timer expired.
 ///
 /// # Safety
-/// As [`Refused`](crate::engine::delayed::Refused) says.
+/// As [`Refused`](crate::engine::item::delayed::Refused) says.
 unsafe fn refused(item: NonNull<DelayedItem>) {
     let lent = item.cast::<Embedded<DelayedItem>>();
     // SAFETY: its timer was armed with one strong reference, which nobody else takes over.
@@ -291,7 +291,7 @@ macro_rules! embedded_item {
             #[doc(alias = "work_busy")]
             pub fn busy(&self) -> Busy {
                 let $self = self;
-                let busy = |runtime| item_flush::busy(runtime, $work);
+                let busy = |runtime| flush::busy(runtime, $work);
                 Runtime::existing().map(busy).unwrap_or_default()
             }
 
@@ -374,7 +374,7 @@ impl Work {
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> bool {
         // Before there is a runtime no item is queued.
-        Runtime::existing().is_some_and(|r| item_flush::flush_work(r, &self.0.item))
+        Runtime::existing().is_some_and(|r| flush::flush_work(r, &self.0.item))
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {
@@ -471,8 +471,7 @@ impl DelayedWork {
     pub fn flush(&self) -> bool {
         let this = Embedded::pointer(&self.0).cast();
         // SAFETY: valid; what was lent for its run keeps it until then.
-        Runtime::existing()
-            .is_some_and(|runtime| unsafe { item_flush::flush_delayed(runtime, this) })
+        Runtime::existing().is_some_and(|runtime| unsafe { flush::flush_delayed(runtime, this) })
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {

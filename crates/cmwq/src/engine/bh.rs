@@ -10,7 +10,7 @@
 //! *Does not* take part in detection: a BH item that blocks holds up its CPU's BH items and nobody
 //! else. It sleeps without a deadline while there is nothing to do.
 //!
-//! What a context's thread does is in [`bh_thread`](crate::engine::bh_thread).
+//! What a context's thread does is in [`bh_thread`](crate::engine::threads::bh_thread).
 //!
 //! KERNEL: `bh_worker`, `workqueue_softirq_action`, `kick_bh_pool`.
 //!
@@ -20,11 +20,11 @@ use std::io;
 
 use cmwq_core::{BhRound, Retry};
 
-use crate::engine::attrs::Priority;
-use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::service;
+use crate::engine::tools::attrs::Priority;
+use crate::engine::tools::meter::Meter;
 use crate::os::backoff::Backoff;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};

@@ -19,9 +19,9 @@ use cmwq_core::{
 };
 
 use crate::detect::method::Detect;
-use crate::engine::attrs::Priority;
 use crate::engine::runtime::Runtime;
-use crate::engine::thread::Thread;
+use crate::engine::tools::attrs::Priority;
+use crate::engine::tools::thread::Thread;
 use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::park::{self, Parker};

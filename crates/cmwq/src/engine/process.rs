@@ -1,18 +1,30 @@
-//! The process: its runtime, and the services that use the runtime's queues.
+//! The process: its runtime, and the services that use the runtime's queues; its forks and its end;
+//! what only some programs use.
 
 use cmwq_core::{WorkItem, WorkWord};
 
 #[cfg(not(cmwq_loom))]
-use crate::engine::bare_timers::BareTimers;
+use crate::engine::process::bare_timers::BareTimers;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-use crate::engine::callbacks::Callbacks;
+use crate::engine::process::callbacks::Callbacks;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::queue::totals::Totals;
 use crate::engine::runtime::Runtime;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-use crate::engine::totals::Totals;
 use crate::os::generation;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::Mutex;
 
+#[cfg(not(cmwq_loom))]
+pub(crate) mod bare_timers;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) mod callbacks;
+pub(crate) mod freezing;
+pub(crate) mod observers;
+pub(crate) mod readers;
+pub(crate) mod sections;
+pub(crate) mod shutdown;
+
+// They are this module's own.
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod fork;
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "process/global_model.rs")]

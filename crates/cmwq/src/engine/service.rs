@@ -1,6 +1,6 @@
 //! Requests for work that is due at a time, and not on an event. Any thread makes them; the
-//! [service thread](crate::engine::service_thread) does the work, or has its
-//! [creator](crate::engine::creator) do what creates threads.
+//! [service thread](crate::engine::threads::service_thread) does the work, or has its
+//! [creator](crate::engine::threads::creator) do what creates threads.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
 //! failed creation, calls for rescuers, names of idle workers. The thread sleeps without a deadline
@@ -13,10 +13,10 @@ use cmwq_core::detect::tick::TICK_FIRST_NS;
 use cmwq_core::{Creator, Nanos};
 
 use crate::detect::ticking::TickList;
-use crate::engine::attrs::Priority;
-use crate::engine::plan::{NEVER, Plan};
 use crate::engine::pool::Pool;
-use crate::engine::timers::Timers;
+use crate::engine::tools::attrs::Priority;
+use crate::engine::tools::plan::{NEVER, Plan};
+use crate::engine::tools::timers::Timers;
 use crate::engine::wq::rescuer::Rescuer;
 use crate::os::clock;
 use crate::os::generation;

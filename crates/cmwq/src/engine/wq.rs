@@ -14,9 +14,9 @@ use cmwq_core::{
     Closed, LastLook, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey,
 };
 
-use crate::engine::attrs::Priority;
-use crate::engine::limit::NodeLimits;
 use crate::engine::runtime::Runtime;
+use crate::engine::tools::attrs::Priority;
+use crate::engine::tools::limit::NodeLimits;
 use crate::os::backoff::Backoff;
 use crate::os::countdown::Countdown;
 use crate::os::generation;

@@ -1,6 +1,6 @@
 //! `CMWQ_PARAMS` and `CMWQ_DETECT`: any text gives parameters within their limits.
 
-use crate::engine::params::Params;
+use crate::engine::tools::params::Params;
 
 /// The first line is `CMWQ_PARAMS`, the rest `CMWQ_DETECT`.
 ///

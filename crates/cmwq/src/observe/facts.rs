@@ -9,10 +9,10 @@ pub(crate) mod probe;
 use std::io;
 
 use crate::detect::method::Detect;
-use crate::engine::params::Params;
-use crate::engine::params::early::lock_early;
-use crate::engine::params::settings::{self, Setting};
 use crate::engine::runtime::Runtime;
+use crate::engine::tools::params::Params;
+use crate::engine::tools::params::early::lock_early;
+use crate::engine::tools::params::settings::{self, Setting};
 use crate::os::error::Error;
 use crate::os::topo::{self, TaskLimit};
 use machine::Machine;

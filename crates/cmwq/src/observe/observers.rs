@@ -3,7 +3,7 @@
 use std::io;
 
 use super::watchdog;
-use crate::engine::observers::{Held, Observers};
+use crate::engine::process::observers::{Held, Observers};
 use crate::engine::runtime::Runtime;
 
 /// All of them.

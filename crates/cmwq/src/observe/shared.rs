@@ -6,8 +6,8 @@
 pub use super::facts::Facts;
 pub use super::facts::machine::{CpuQuota, Machine, Pods};
 pub use super::facts::probe::Probes;
-pub use crate::engine::attrs::HIGHPRI_NICE;
-pub use crate::engine::params::settings::Setting;
+pub use crate::engine::tools::attrs::HIGHPRI_NICE;
+pub use crate::engine::tools::params::settings::Setting;
 pub use crate::os::environment::{temporary_directory, var};
 pub use crate::os::sense::RefusalCause;
 pub use crate::os::topo::TaskLimit;

@@ -14,10 +14,10 @@ use cmwq_core::{
     BusyWorker, Closed, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey,
 };
 
-use crate::engine::item_flush;
+use crate::engine::item::flush;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
-use crate::engine::thread::Thread;
+use crate::engine::tools::thread::Thread;
 use crate::engine::wq::{Kind, Wq};
 use crate::os::foreign::harmless;
 use crate::os::sense::stderr;
@@ -358,7 +358,7 @@ fn fmt_items(
 
 /// A flush of one item, or the function's name.
 fn function(func: usize) -> String {
-    if item_flush::is_barrier(func) { "BAR".to_owned() } else { symbol::short(func) }
+    if flush::is_barrier(func) { "BAR".to_owned() } else { symbol::short(func) }
 }
 
 /// As described at [`Report`].

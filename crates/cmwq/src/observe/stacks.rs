@@ -13,8 +13,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::params::Params;
-use crate::engine::thread::Thread;
+use crate::engine::tools::params::Params;
+use crate::engine::tools::thread::Thread;
 use crate::observe::watchdog::{Frame, Stack};
 use crate::os::text;
 

@@ -1,7 +1,7 @@
 //! In place of `stacks`, where the library was built without them.
 
-use crate::engine::params::Params;
-use crate::engine::thread::Thread;
+use crate::engine::tools::params::Params;
+use crate::engine::tools::thread::Thread;
 use crate::observe::watchdog::{Frame, Stack};
 
 /// None to be had.

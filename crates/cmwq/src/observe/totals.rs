@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::engine::pool::PoolKind;
 use crate::engine::process::Process;
-use crate::engine::totals::Total;
+use crate::engine::queue::totals::Total;
 use crate::os::sync::{Ordering, lock};
 
 /// What a number is.

@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use cmwq_core::Nanos;
 
-use crate::engine::params::Params;
 use crate::engine::runtime::Runtime;
+use crate::engine::tools::params::Params;
 use crate::os::error::Error;
 use crate::os::sync::Ordering;
 

@@ -13,10 +13,10 @@ use cmwq_core::WorkItem;
 
 use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Owner, Packet, Shape, State};
 use crate::api::refused::Refused;
-use crate::engine::current;
-use crate::engine::grab;
+use crate::engine::item::grab;
 use crate::engine::runtime::Runtime;
-use crate::engine::watchdog::WaitFor;
+use crate::engine::threads::current;
+use crate::engine::tools::watchdog::WaitFor;
 use crate::os::generation;
 use crate::os::panic::guarded;
 use crate::record::symbol;

@@ -10,8 +10,8 @@ use cmwq_core::{WorkFn, WorkItem};
 use super::must_return;
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
-use crate::engine::delayed::DelayedItem;
-use crate::engine::invoke::{self, Way};
+use crate::engine::item::delayed::DelayedItem;
+use crate::engine::threads::invoke::{self, Way};
 
 /// A C function with an argument.
 pub type Func = unsafe extern "C-unwind" fn(*mut c_void);

@@ -1,6 +1,6 @@
 //! Where an item is, by its address alone: for memory that may hold something else by now.
 
-use crate::engine::delayed::DelayedItem;
+use crate::engine::item::delayed::DelayedItem;
 use crate::engine::runtime::Runtime;
 
 /// Where an item is.

@@ -9,9 +9,9 @@ use std::ptr::NonNull;
 
 use super::softirq;
 use crate::api::rcu::source::{self, RcuFunc, RcuHead};
-use crate::engine::callbacks::Callback;
+use crate::engine::process::callbacks::Callback;
+use crate::engine::process::readers;
 use crate::engine::process::{Process, watch_forks};
-use crate::engine::readers;
 
 /// Calls `func(head)` after a grace period, from another context than the caller's.
 ///

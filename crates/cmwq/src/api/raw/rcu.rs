@@ -7,10 +7,10 @@ use cmwq_core::WorkFn;
 use super::as_in_c;
 use crate::api::rcu::{self, RcuItem};
 use crate::api::workqueue::Workqueue;
-use crate::engine::invoke;
+use crate::engine::process::sections;
 use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
-use crate::engine::sections;
+use crate::engine::threads::invoke;
 use crate::os::notice;
 
 pub use crate::api::rcu::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};

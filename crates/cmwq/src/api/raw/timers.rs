@@ -3,8 +3,8 @@
 use std::ptr::NonNull;
 
 use super::softirq;
-use crate::engine::bare_timers::{self, BareTimer};
 use crate::engine::process::Process;
+use crate::engine::process::bare_timers::{self, BareTimer};
 use crate::engine::runtime::Runtime;
 use crate::os::clock;
 use crate::os::error::Error;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 
 use super::RcuItem;
-use crate::engine::readers;
+use crate::engine::process::readers;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::plain::{AtomicPtr, Ordering};
@@ -215,7 +215,7 @@ unsafe extern "C" fn is_over(head: *mut RcuHead) {
 /// one has found its source, and the program may still set one if nobody has.
 pub(crate) fn barrier() {
     if let Some(source) = given() {
-        crate::engine::current::blocking(|| source.rcu_barrier());
+        crate::engine::threads::current::blocking(|| source.rcu_barrier());
     }
     readers::barrier();
 }

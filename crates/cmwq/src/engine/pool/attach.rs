@@ -15,10 +15,10 @@ use cmwq_core::place::Belonging;
 use cmwq_core::{Creator, Kick, PwqConfig, PwqId};
 
 use super::{Locked, Pool, PoolKind, PoolSpec};
-use crate::engine::attrs::Sched;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::placement::{CpusInUse, Placed};
-use crate::engine::thread::Thread;
+use crate::engine::tools::attrs::Sched;
+use crate::engine::tools::thread::Thread;
 use crate::os::notice::{self, Notice};
 use crate::os::sense;
 use crate::os::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, lock, lock_plain, try_lock};

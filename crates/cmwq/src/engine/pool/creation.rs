@@ -8,10 +8,10 @@ use std::io;
 use cmwq_core::{Create, Creator, Kick, PoolId, WorkerId, yield_for};
 
 use super::{Locked, Pool, PoolKind, Todo};
-use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::service;
-use crate::engine::thread::Thread;
+use crate::engine::tools::reclaim;
+use crate::engine::tools::thread::Thread;
 use crate::os::backoff::Backoff;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};

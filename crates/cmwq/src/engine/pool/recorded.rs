@@ -3,7 +3,7 @@
 use cmwq_core::WqKey;
 
 use super::{Pool, PoolKind, PoolSpec};
-use crate::engine::attrs::sched_word;
+use crate::engine::tools::attrs::sched_word;
 use crate::engine::wq::Wq;
 use crate::os::sync::Arc;
 use crate::record::trace::TracedPool;

@@ -5,7 +5,7 @@
 //!
 //! - A [generation] counts the forks between the first process and this one. A queue's handle
 //!   compares it with the queue's generation, and makes a new queue if they differ
-//!   ([`Handle`](crate::engine::handle::Handle)).
+//!   ([`Handle`](crate::engine::queue::handle::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool, or
 //!   none, is as the parent left it, and does not run here, however far it was. Who queues it here
 //!   [claims](crate::engine::runtime::claiming) it.
@@ -27,16 +27,16 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
 use super::global;
-use crate::engine::bare_timers;
-use crate::engine::current;
-use crate::engine::handle;
-use crate::engine::invoke;
-use crate::engine::observers;
-use crate::engine::own_event;
-use crate::engine::params::early;
-use crate::engine::readers;
-use crate::engine::reclaim;
-use crate::engine::thread;
+use crate::engine::process::bare_timers;
+use crate::engine::process::observers;
+use crate::engine::process::readers;
+use crate::engine::queue::handle;
+use crate::engine::threads::current;
+use crate::engine::threads::invoke;
+use crate::engine::tools::own_event;
+use crate::engine::tools::params::early;
+use crate::engine::tools::reclaim;
+use crate::engine::tools::thread;
 use crate::os::generation;
 use crate::os::loaded;
 use crate::os::notice;

@@ -1,12 +1,12 @@
 //! The process and its runtime: made at first use, and left behind in a forked child.
 
 use super::{Process, fork, starting};
-use crate::engine::invoke;
-use crate::engine::params::Params;
-use crate::engine::params::early::lock_early;
 use crate::engine::pool::Pool;
 use crate::engine::runtime::{Machine, Runtime};
-use crate::engine::table::Table;
+use crate::engine::threads::invoke;
+use crate::engine::tools::params::Params;
+use crate::engine::tools::params::early::lock_early;
+use crate::engine::tools::table::Table;
 use crate::os::error::Error;
 use crate::os::generation;
 use crate::os::published::Lasting;

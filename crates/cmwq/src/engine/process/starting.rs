@@ -5,11 +5,11 @@ pub(super) mod without_threads;
 
 use std::io;
 
-use crate::engine::bh_thread;
-use crate::engine::params::Params;
 use crate::engine::runtime::{Machine, Runtime, Upcalls};
-use crate::engine::service_thread;
-use crate::engine::worker;
+use crate::engine::threads::bh_thread;
+use crate::engine::threads::service_thread;
+use crate::engine::threads::worker;
+use crate::engine::tools::params::Params;
 use crate::os::IS_MODEL;
 use crate::os::sense;
 use crate::record::Inspect;

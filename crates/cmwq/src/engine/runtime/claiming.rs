@@ -7,8 +7,8 @@
 //! One rule tells them: **a word that names an earlier process's pool, or no pool, is from before
 //! the fork**, and so is its PENDING. That holds because no thread of a child leaves such a word
 //! behind: who claims an item there names a pool in the same step, the one that the item goes to,
-//! or [`nowhere`](crate::engine::table::Table::nowhere), an id that no pool has. (Only who has made
-//! an item, and told nobody of it, claims it as everywhere.)
+//! or [`nowhere`](crate::engine::tools::table::Table::nowhere), an id that no pool has. (Only who
+//! has made an item, and told nobody of it, claims it as everywhere.)
 
 use cmwq_core::{WorkItem, WorkWord};
 

@@ -4,9 +4,9 @@ use cmwq_core::help::{self, Caller, Instead, Length, Whereabouts};
 use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
-use crate::engine::attrs::Priority;
 use crate::engine::pool::Pool;
 use crate::engine::pool::pods::Pods;
+use crate::engine::tools::attrs::Priority;
 use crate::os::sync::leaves_out;
 use crate::os::topo::CpuSet;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use cmwq_core::place::{self, QueueKind};
 
 use super::placement::{Known, at_start};
-use crate::engine::params::Params;
+use crate::engine::tools::params::Params;
 use crate::os::topo::{self, CpuSet, Pod};
 
 /// See the module header.

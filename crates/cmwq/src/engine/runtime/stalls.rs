@@ -3,8 +3,8 @@
 use cmwq_core::{PoolId, WorkerId, WqKey};
 
 use super::Runtime;
-use crate::engine::thread::Thread;
-use crate::engine::watchdog::WaitFor;
+use crate::engine::tools::thread::Thread;
+use crate::engine::tools::watchdog::WaitFor;
 use crate::os::clock;
 use crate::os::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The program's queues, without the [reaper](crate::engine::reaper), and which of them can be
-//! found by name.
+//! The program's queues, without the [reaper](crate::engine::queue::reaper), and which of them can
+//! be found by name.
 
 use super::Runtime;
 use crate::engine::wq::Wq;

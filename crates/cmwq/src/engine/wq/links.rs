@@ -16,11 +16,11 @@ use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, 
 
 use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
-use crate::engine::attrs::Attrs;
-use crate::engine::limit::{Memory, NodeCpus};
 use crate::engine::pool::{Holder, Pool, Todo};
 use crate::engine::runtime::placement::Layout;
 use crate::engine::runtime::{Found, PoolKey};
+use crate::engine::tools::attrs::Attrs;
+use crate::engine::tools::limit::{Memory, NodeCpus};
 use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.

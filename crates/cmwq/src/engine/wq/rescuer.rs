@@ -1,12 +1,12 @@
 //! A queue's rescuer as its callers know it; what its thread does is in
-//! [`rescuing`](crate::engine::rescuing).
+//! [`threads::rescuer`](crate::engine::threads::rescuer).
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use cmwq_core::{PwqRef, WqKey};
 
-use crate::engine::thread::Thread;
+use crate::engine::tools::thread::Thread;
 use crate::os::park::{self, Event};
 use crate::os::sync::{Arc, Mutex, lock};
 

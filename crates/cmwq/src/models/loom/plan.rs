@@ -5,7 +5,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{check, check_three};
-use crate::engine::plan::{NEVER, Plan};
+use crate::engine::tools::plan::{NEVER, Plan};
 use crate::os::clock;
 use crate::os::sync::{AtomicBool, AtomicU64, Ordering};
 

@@ -4,10 +4,10 @@ use cmwq_core::{Lend, PoolId, WorkerId};
 use loom::thread;
 
 use super::check;
-use crate::engine::attrs::Priority;
 use crate::engine::pool::{Holder, Pool, PoolKind, PoolSpec};
 use crate::engine::process::on_one_cpu;
-use crate::engine::thread::Thread;
+use crate::engine::tools::attrs::Priority;
+use crate::engine::tools::thread::Thread;
 use crate::os::park::CHECK;
 use crate::os::park::Parker;
 use crate::os::sync::Arc;

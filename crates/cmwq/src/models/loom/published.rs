@@ -4,7 +4,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{News, check};
-use crate::engine::table::Table;
+use crate::engine::tools::table::Table;
 use crate::os::published::{Lasting, Published};
 use cmwq_core::PoolId;
 

@@ -7,9 +7,9 @@ use cmwq_core::WorkItem;
 use loom::thread;
 
 use super::check;
-use crate::engine::delayed::DelayedItem;
-use crate::engine::handle::Handle;
+use crate::engine::item::delayed::DelayedItem;
 use crate::engine::process::on_one_cpu;
+use crate::engine::queue::handle::Handle;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::sync::Arc;
 

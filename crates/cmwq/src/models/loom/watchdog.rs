@@ -4,7 +4,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{check, check_three};
-use crate::engine::watchdog::ModelledAlarm as Alarm;
+use crate::engine::tools::watchdog::ModelledAlarm as Alarm;
 use crate::models::StackRequest as Request;
 use crate::os::clock;
 use crate::os::sync::{AtomicUsize, Ordering};

@@ -4,8 +4,8 @@ use shuttle::thread;
 
 use super::{Pods, check, check_with};
 use crate::detect::method::Detect;
-use crate::engine::current::blocking;
-use crate::engine::params::Params;
+use crate::engine::threads::current::blocking;
+use crate::engine::tools::params::Params;
 use crate::engine::wq::{Kind, Spec};
 use crate::os::park::Event;
 use crate::os::sync::Arc;

@@ -8,7 +8,7 @@ use super::{Count, Pods, check, counter, counting};
 use crate::api::builder::Builder;
 use crate::api::work::{DelayedWork, Work};
 use crate::api::workqueue::Workqueue;
-use crate::engine::freezing::{freeze, freeze_busy, thaw};
+use crate::engine::process::freezing::{freeze, freeze_busy, thaw};
 use crate::os::sync::Arc;
 
 /// What is queued while a queue is drained is in or out; a drained queue is empty.

@@ -6,7 +6,7 @@ use super::{Count, Pods, check, check_by};
 use crate::api::closure::JoinHandle;
 use crate::api::workqueue::Workqueue;
 use crate::detect::method::Detect;
-use crate::engine::current::blocking;
+use crate::engine::threads::current::blocking;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, AtomicBool, Ordering};
 

@@ -5,7 +5,7 @@ use shuttle::thread;
 use super::{Count, Pods, check};
 use crate::api::work::Work;
 use crate::api::workqueue::Workqueue;
-use crate::engine::current::blocking;
+use crate::engine::threads::current::blocking;
 use crate::os::sync::{Arc, Ordering};
 
 /// Items that are counted while they run, at most `limit` at once, in two pods if there are two.

@@ -6,7 +6,7 @@ use super::{Count, Pods, check};
 use crate::api::builder::Builder;
 use crate::api::work::Work;
 use crate::api::workqueue::Workqueue;
-use crate::engine::current::blocking;
+use crate::engine::threads::current::blocking;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, Mutex, Ordering, lock};
 

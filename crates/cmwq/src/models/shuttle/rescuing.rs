@@ -7,12 +7,12 @@ use shuttle::thread;
 use super::{Count, Pods, World, check};
 use crate::api::builder::Builder;
 use crate::api::workqueue::Workqueue;
-use crate::engine::attrs::Attrs;
-use crate::engine::current::blocking;
-use crate::engine::current::current_is_mem_reclaim;
-use crate::engine::reclaim::current_is_rescuer;
 use crate::engine::runtime::Hang;
 use crate::engine::service::leave_creation;
+use crate::engine::threads::current::blocking;
+use crate::engine::threads::current::current_is_mem_reclaim;
+use crate::engine::tools::attrs::Attrs;
+use crate::engine::tools::reclaim::current_is_rescuer;
 use crate::os::park::Event;
 use crate::os::sync::Arc;
 

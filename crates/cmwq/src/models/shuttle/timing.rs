@@ -8,8 +8,8 @@ use shuttle::thread;
 
 use super::{Pods, World, check};
 use crate::api::workqueue::Workqueue;
-use crate::engine::bare_timers::{Arming, BareTimer, BareTimers, Running, When};
 use crate::engine::process::Process;
+use crate::engine::process::bare_timers::{Arming, BareTimer, BareTimers, Running, When};
 use crate::os::clock;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, AtomicU32, Ordering};

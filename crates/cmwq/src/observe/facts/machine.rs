@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::engine::params::Params;
 use crate::engine::runtime;
+use crate::engine::tools::params::Params;
 use crate::os::sense;
 use crate::os::topo::{self, AffinityScope, Cpu, CpuSet, SYS_ROOT, Topology};
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::engine::attrs::HIGHPRI_NICE;
+use crate::engine::tools::attrs::HIGHPRI_NICE;
 use crate::os::sense::{self, RefusalCause, StatFile, sched};
 use crate::os::topo::{self, CpuSet};
 

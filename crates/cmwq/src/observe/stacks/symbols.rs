@@ -27,7 +27,7 @@ fn short(path: &Path) -> PathBuf {
 /// Whether the library calls items' functions there: nothing from there on is the program's.
 fn calls_items(frame: &Frame) -> bool {
     let name = frame.function.as_deref().unwrap_or_default();
-    name.starts_with("cmwq::engine::worker::Worker::")
+    name.starts_with("cmwq::engine::threads::worker::Worker::")
         || !frame.has_path()
             && frame.is_in_library_file()
             && frame.file.as_ref().is_some_and(|file| file.ends_with("worker.rs"))
@@ -83,13 +83,16 @@ mod tests {
             file: Some(file.into()),
             ..Frame::default()
         };
-        assert!(calls_items(&at("run_claim", "/x/cmwq/src/engine/worker.rs")));
-        assert!(calls_items(&at("cmwq::engine::worker::Worker::main", "")));
+        assert!(calls_items(&at("run_claim", "/x/cmwq/src/engine/threads/worker.rs")));
+        assert!(calls_items(&at("cmwq::engine::threads::worker::Worker::main", "")));
         for other in [
             at("run", "/x/cmwq/src/closure.rs"),
             at("run", "/x/mine/src/worker.rs"),
-            at("open_senses", "/x/cmwq-1.0.0/src/engine/worker.rs"),
-            at("cmwq::engine::worker::open_senses", "/x/cmwq/src/engine/worker.rs"),
+            at("open_senses", "/x/cmwq-1.0.0/src/engine/threads/worker.rs"),
+            at(
+                "cmwq::engine::threads::worker::open_senses",
+                "/x/cmwq/src/engine/threads/worker.rs",
+            ),
         ] {
             assert!(!calls_items(&other), "{other:?}");
         }

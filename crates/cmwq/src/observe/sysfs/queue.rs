@@ -2,8 +2,8 @@
 
 use super::error::{AttributeError, Refusal};
 use super::{Attribute, Mode, text};
-use crate::engine::attrs::{Attrs, Priority, Sched};
 use crate::engine::runtime::Runtime;
+use crate::engine::tools::attrs::{Attrs, Priority, Sched};
 use crate::engine::wq::{Kind, Wq};
 use crate::os::topo::{self, CpuSet};
 

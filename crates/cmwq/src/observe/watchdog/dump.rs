@@ -3,8 +3,8 @@
 //! The handler sets a flag and wakes the watchdog's thread, which does the rest: an atomic store,
 //! an atomic read-modify-write and a `futex` call. All of that is async-signal-safe.
 
-use crate::engine::params::Params;
 use crate::engine::runtime::Runtime;
+use crate::engine::tools::params::Params;
 use crate::observe::show;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};

@@ -10,7 +10,7 @@ use super::describe::Describer;
 use super::{dump, handler};
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
-use crate::engine::watchdog::{Wait, WaitFor};
+use crate::engine::tools::watchdog::{Wait, WaitFor};
 use crate::engine::wq::Wq;
 use crate::observe::show;
 use crate::os::clock;

@@ -2,8 +2,8 @@
 
 use super::UPCALLS;
 use crate::detect::method::Detect;
-use crate::engine::params::Params;
 use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::tools::params::Params;
 use crate::os::IS_MODEL;
 use crate::os::topo::{CpuSet, Pod};
 use crate::record::Inspect;

@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use cmwq_core::{PwqConfig, WqKey};
 
 use super::*;
-use crate::engine::attrs::Priority;
 use crate::engine::process::without_threads;
 use crate::engine::runtime::Found;
+use crate::engine::tools::attrs::Priority;
 use crate::engine::wq::Spec;
 use crate::os::topo::Pod;
 

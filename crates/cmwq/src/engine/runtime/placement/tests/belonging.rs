@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::engine::attrs::Sched;
+use crate::engine::tools::attrs::Sched;
 
 /// Where the workers of a pool belong, and what follows for it.
 type Belonging = (CpuSet, CpuSet, Option<u32>, bool, bool, Option<CpuSet>, (u32, Option<u8>));

@@ -3,7 +3,7 @@
 use cmwq_core::help::Length;
 
 use super::*;
-use crate::engine::caller_computes;
+use crate::engine::item::caller_computes;
 use crate::engine::process::without_threads_by;
 use crate::os::topo::tests::fixture::Tree;
 
@@ -90,10 +90,10 @@ fn what_was_known_of_a_cpu_that_has_left_stays() {
 fn limits_are_made_anew_when_a_cpu_comes() {
     let (tree, runtime) = machine("0-7");
     let limits = Spec { max_active: 64, ..Spec::of(Kind::Unbound) }.limits();
-    let mut nodes = crate::engine::limit::NodeLimits::default();
+    let mut nodes = crate::engine::tools::limit::NodeLimits::default();
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
-        let memory = |_: Option<u32>| crate::engine::limit::Memory::default();
+        let memory = |_: Option<u32>| crate::engine::tools::limit::Memory::default();
         let _ = nodes.adjust(&limits, false, spread.clone());
         [Some(0), Some(1)]
             .map(|node| nodes.of(&limits, node, false, spread.clone(), memory).unwrap().max())

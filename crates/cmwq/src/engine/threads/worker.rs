@@ -1,0 +1,498 @@
+//! The worker thread: a short loop over what the core says.
+//!
+//! Between two lock holds it does exactly one of: run a function, create a worker, sleep, help
+//! another pool, leave. The core says which. The life of an item here: [`Worker::run`] →
+//! `PoolState::next` claims it → unlock → wake whom the claim says → the function → lock →
+//! `PoolState::finish` → `next`, mostly under the same hold.
+
+use std::cell::Cell;
+
+use cmwq_core::detect::By;
+use cmwq_core::help::{self, Visit};
+use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
+
+use crate::detect::method::Detect;
+use crate::engine::item::flush;
+use crate::engine::pool::{Locked, Pool};
+use crate::engine::threads::current::{self, Context};
+use crate::engine::threads::detection;
+use crate::engine::threads::invoke;
+use crate::engine::threads::running::{As, Server};
+use crate::engine::threads::thread_hooks;
+use crate::engine::tools::long_items::LongItems;
+use crate::engine::tools::thread::{Senses, Thread};
+use crate::os::IS_MODEL;
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park;
+use crate::os::sense::{self, CpuClock, SwitchRecords};
+use crate::os::sync::{Arc, MutexGuard, leaves_out, without};
+use crate::record::trace::{self, Kind};
+
+/// A worker of a pool with one CPU looks where it is at its first run after a sleep, and then at
+/// each so many: only who takes that CPU away moves it.
+const RUNS_PER_LOOK: u8 = 8;
+
+/// What the thread of a registered worker does.
+pub(crate) fn main(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) {
+    Worker::new(pool, id, thread).main();
+}
+
+/// A worker, or a rescuer while it serves a pool, as its own thread sees it.
+pub(crate) struct Worker {
+    pub(crate) pool: &'static Pool,
+    pub(crate) id: WorkerId,
+    pub(crate) thread: Arc<Thread>,
+    long_items: LongItems,
+    /// Where its batches are, if its pool makes any.
+    batch: Option<Arc<Batch>>,
+    /// So many runs are left until it looks where it is.
+    runs_to_look: Cell<u8>,
+}
+
+impl Worker {
+    pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
+        Self {
+            pool,
+            id,
+            thread,
+            long_items: LongItems::default(),
+            batch: None,
+            runs_to_look: Cell::new(0),
+        }
+    }
+
+    fn main(mut self) {
+        self.prepare();
+        invoke::watch_thread();
+        let _hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
+        let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
+        current::enter(&context);
+        let tokens = self.wait_for_first_call();
+        self.batch = self.pool.lock_only().core.batch_for(self.id);
+        self.thread.meter.begin();
+        trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
+        self.pool.repatriate();
+        self.look_if_told(tokens);
+        self.run(&context);
+        current::leave();
+    }
+
+    /// Puts the thread where and how its pool wants it. What is refused is said once and done
+    /// without.
+    fn prepare(&self) {
+        let (spec, runtime) = (self.pool.spec(), self.pool.runtime);
+        self.pool.attach(&self.thread);
+        sense::sched::set_timer_slack_ns(runtime.timer_slack_ns);
+        self.thread.record_stack();
+        spec.priority.assume_or_say(runtime.base_policy);
+        self.thread.set_senses(self.open_senses());
+    }
+
+    /// Returns with what it was woken by; without, if it has found that it is needed.
+    ///
+    /// A late wake-up may be for the thread that had this parker before: the worker begins only
+    /// when it is registered as created.
+    fn wait_for_first_call(&self) -> u32 {
+        let is_created = || self.pool.lock_only().core.is_created(self.id);
+        if self.finds_creator_blocked(is_created) {
+            return 0;
+        }
+        loop {
+            let tokens = self.thread.parker.park(None);
+            if is_created() || without("worker.is_created") {
+                return tokens;
+            }
+        }
+    }
+
+    /// Whether the worker that created this one, and had the CPU that it has now, has blocked. An
+    /// alarm would come only once this one sleeps.
+    ///
+    /// PERF: it saves one of two switches for each new worker of a per-CPU pool, and 4 of 47 µs.
+    fn finds_creator_blocked(&self, is_created: impl FnOnce() -> bool) -> bool {
+        self.pool.is_looked_at()
+            && self.pool.is_watched()
+            && is_created()
+            && detection::look(self.pool, Some(self.id), By::Alarm).has_found()
+    }
+
+    /// A worker that has just been created may be told, too.
+    fn look_if_told(&self, tokens: u32) {
+        if tokens & park::CHECK != 0 && !leaves_out("worker.check") {
+            detection::on_alarm(self.pool, self.id);
+        }
+    }
+
+    /// Opens what this thread is to be looked at with. Each may be refused; the detectors do with
+    /// what is there.
+    fn open_senses(&self) -> Senses {
+        if IS_MODEL {
+            return Senses::default();
+        }
+        let clock = CpuClock::of_current_thread().ok();
+        let mut senses = Senses::new(self.thread.comm.tid().unwrap_or_default(), clock);
+        if !self.pool.is_looked_at() {
+            return senses;
+        }
+        if self.pool.runtime.detect == Detect::Perf {
+            senses.switches = open_switch_records();
+        }
+        // PERF: opening it takes 7 of the 80 µs that a new worker costs, and where there are switch
+        // records hardly any look needs it. But if it cannot be read, a pool's first worker says
+        // so, and not a later look.
+        if senses.switches.is_none() || self.id == WorkerId(0) {
+            let _ = senses.stat();
+        }
+        senses
+    }
+
+    /// Takes the pool's lock, to ask it for work next.
+    fn lock_to_ask(&self) -> MutexGuard<'static, Locked> {
+        let mut guard = self.pool.lock_unlisted();
+        guard.needs_no_wake_up(self.id);
+        guard
+    }
+
+    fn run(&self, context: &Context) {
+        let mut guard = self.lock_to_ask();
+        loop {
+            match guard.core.next(self.id, clock::now) {
+                Next::Run(claim) => guard = self.run_claim(guard, context, claim),
+                Next::Manage => {
+                    self.thread.mirror.idle(clock::coarse);
+                    self.pool.unlock(guard, Kick::None);
+                    self.pool.create_worker(Creator::Manager(self.id));
+                    guard = self.lock_to_ask();
+                }
+                Next::Sleep { work_waits } => {
+                    self.sleep(guard, context, work_waits);
+                    guard = self.lock_to_ask();
+                }
+                Next::Exit => {
+                    self.thread.meter.charge(&mut guard.core);
+                    self.thread.mirror.idle(clock::coarse);
+                    guard.set_thread(self.id, None);
+                    guard.refresh_standby(self.pool);
+                    self.pool.unlock(guard, Kick::None);
+                    trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
+                    self.pool.detach(&self.thread);
+                    self.pool.runtime.headcount.leave();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The worker as one that serves a pool.
+    #[inline(always)]
+    pub(crate) fn server(&self, pool: &'static Pool, id: WorkerId, is: As) -> Server<'_> {
+        Server { pool, id, is, meter: &self.thread.meter, mirror: &self.thread.mirror }
+    }
+
+    /// One claimed item, and what is behind it. Returns with the lock held, under which the worker
+    /// asks for its next item.
+    #[inline]
+    fn run_claim(
+        &self,
+        guard: MutexGuard<'static, Locked>,
+        context: &Context,
+        claim: Claim,
+    ) -> MutexGuard<'static, Locked> {
+        let server = self.server(self.pool, self.id, As::Worker);
+        let mut guard = server.run_item(guard, &claim, || {
+            self.call_first(context, &claim, claim.seq);
+            if claim.more > 0 {
+                let _ = self.run_batch(context, &claim, self.pool, None);
+            }
+        });
+        // If runs are traced, those of barriers are, too.
+        if !trace::wants_runs() {
+            guard = self.pass_barriers(guard);
+        }
+        // What is in the inbox is younger than what is on the worklist.
+        if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
+            // The kick is not needed: this worker watches when it claims the first of these items.
+            let _ = guard.take_inbox(self.pool);
+        }
+        guard
+    }
+
+    /// Wakes the threads that wait for the item that has just ended.
+    #[inline]
+    fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
+        while let Some(Passed { barrier, is_last, effects }) = guard.core.pass_barrier(self.id) {
+            drop(guard);
+            // First, so that a thread that was woken does not find the item running any more.
+            self.thread.mirror.ended();
+            // SAFETY: the core has just given it up.
+            unsafe { flush::pass(barrier) };
+            self.pool.act_effects(effects);
+            guard = self.pool.lock_only();
+            if is_last {
+                break;
+            }
+        }
+        guard
+    }
+
+    /// The items of `pool` that were taken along with the first one, until they are called back.
+    /// Returns how many these are. `lent`: for a helper, the run that its own pool knows of.
+    #[inline(never)]
+    fn run_batch(
+        &self,
+        context: &Context,
+        first: &Claim,
+        pool: &'static Pool,
+        lent: Option<u64>,
+    ) -> u32 {
+        let (Some(batch), mut ran) = (&self.batch, 0) else { return 0 };
+        let is_along = lent.is_none();
+        let mut claim = Claim { is_to_wait: false, more: 0, is_along, kick: Kick::None, ..*first };
+        while ran < first.more && (lent.is_none() || self.helper_may_begin_next()) {
+            // SAFETY: the batch is this worker's, and the claim has at least so many items.
+            let Some((item, func)) = (unsafe { batch.begin(pool.id) }) else { break };
+            ran += 1;
+            (claim.item, claim.func, claim.seq) = (item, func, claim.seq + 1);
+            self.thread.mirror.started_next(&claim);
+            if !is_along && trace::wants_activations() {
+                trace::activate_along(pool, &claim);
+            }
+            self.enter(context, &claim, lent.unwrap_or(claim.seq));
+        }
+        if self.thread.was_blocked() {
+            self.report_wait(None);
+        }
+        ran
+    }
+
+    fn helper_may_begin_next(&self) -> bool {
+        let own = self.pool;
+        let (is_crowded, is_empty) = (own.is_crowded(), own.inbox.is_empty());
+        let was_blocked = self.thread.was_blocked();
+        let (has_backlog, caller) = (|| own.wants_help(), || own.caller_computes());
+        help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, caller)
+    }
+
+    /// Calls the function of the first item of a claim, with the thread's name and CPU set right;
+    /// and reports to the worker's own pool whether the item has waited. The item must not be
+    /// touched afterwards.
+    #[inline(always)]
+    pub(crate) fn call_first(&self, context: &Context, claim: &Claim, seq: u64) {
+        if self.thread.comm.turn_to(Some(claim.wq)) {
+            self.pool.runtime.service.write_comms_soon();
+        }
+        match self.runs_to_look.get() {
+            0 => self.look_where_it_is(),
+            runs => self.runs_to_look.set(runs - 1),
+        }
+        let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
+        self.enter(context, claim, seq);
+        if sleeps.is_some() || self.thread.was_blocked() {
+            self.report_wait(sleeps);
+        }
+    }
+
+    /// Notes which CPU the thread is on, and reports that it should be elsewhere.
+    #[inline(never)]
+    fn look_where_it_is(&self) {
+        // Where a filter refuses the call, nobody is known to be misplaced.
+        if let Some(cpu) = sense::sched::current_cpu() {
+            if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
+                self.pool.runtime.service.rescan_soon();
+            }
+            self.thread.set_cpu(cpu);
+        }
+        if self.pool.has_lone_cpu() {
+            self.runs_to_look.set(RUNS_PER_LOOK - 1);
+        }
+    }
+
+    /// Reports to the core whether the item has waited. `sleeps`: how often the thread had slept
+    /// before the item, if the core expected that the item would wait.
+    #[cold]
+    fn report_wait(&self, sleeps: Option<u64>) {
+        let waited = self.thread.take_waited();
+        let has_slept = sleeps.is_none_or(|before| sense::own_sleeps() != Some(before));
+        self.pool.lock_only().core.learn_wait(waited, has_slept);
+    }
+
+    /// Calls an item's function. The thread shows the queue's name already, and on which CPU it
+    /// runs: [`call_first`](Self::call_first) sees to that, for a whole batch.
+    #[inline(always)]
+    fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
+        let (thread, begin) = (&*self.thread, self.long_items.begin());
+        context.begin(claim, seq);
+        thread.enter_function(seq);
+        // SAFETY: the caller that queued the item has promised that its function may be called with
+        // it, once.
+        unsafe { invoke::call(self.pool, claim) };
+        invoke::look_behind(self.pool.runtime);
+        thread.leave_function();
+        context.end();
+        if let Some(begin) = begin {
+            self.report_length(begin, claim.wq);
+        }
+    }
+
+    /// A measured item of the queue has ended, which began at the CPU time `begin`.
+    #[cold]
+    fn report_length(&self, begin: Nanos, wq: WqKey) {
+        let Some(length) = self.long_items.end(begin) else { return };
+        if let Some(wq) = self.pool.runtime.wq(wq) {
+            wq.set_length(length);
+        }
+    }
+
+    /// The worker is idle. Before it sleeps, it looks whether another pod has a backlog.
+    fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, work_waits: bool) {
+        let now = clock::coarse();
+        self.thread.mirror.idle(|| now);
+        guard.mirror.publish_ring(now);
+        // The newest idle worker stands by: it is the one that would be woken.
+        let has_to_watch = guard.has_to_watch(self.pool);
+        if has_to_watch {
+            guard.refresh_standby(self.pool);
+        } else {
+            guard.unwatch(self.pool);
+        }
+        let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
+        self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
+        self.pool.runtime.service.cull_at(cull);
+        if !work_waits && self.pool.pods.is_some() && self.help(context) {
+            return;
+        }
+        if self.thread.comm.turn_to(None) {
+            self.pool.runtime.service.write_comms_soon();
+        }
+        self.pool.runtime.service.wake_for_deferred();
+        if is_closed {
+            self.pool.dismiss_idle();
+        }
+        let tokens = self.thread.parker.park(None);
+        self.look_if_told(tokens);
+        if self.pool.pods.is_some() {
+            self.long_items.slept();
+        }
+        if self.thread.is_unbound() {
+            self.pool.rebind(&self.thread);
+        }
+        self.pool.repatriate();
+        self.runs_to_look.set(0);
+    }
+
+    /// Helps a pod that has a backlog, while this one has a CPU to spare. `false`: no pod had one.
+    fn help(&self, context: &Context) -> bool {
+        // While a caller computes on the pod's CPU, only the sentinel calls the pod's workers.
+        if self.pool.caller_computes() {
+            return false;
+        }
+        let Some(busy) = self.pool.runtime.pool_to_help(self.pool) else { return false };
+        if !self.pool.may_help() {
+            return false;
+        }
+        // This may be the one that all rely on to come for an item, so it must not hang.
+        let _ = self.pool.ask_for_worker(Creator::Spare);
+        let mut own = self.pool.lock_unlisted();
+        let mut lend = own.core.lend(self.id, self.thread.is_unbound());
+        if lend == Lend::Rebind {
+            self.pool.unlock(own, Kick::None);
+            self.pool.rebind(&self.thread);
+            own = self.pool.lock_unlisted();
+            lend = own.core.lend(self.id, false);
+        }
+        let Lend::Lent(seq) = lend else {
+            self.pool.unlock(own, Kick::None);
+            return false;
+        };
+        let stay = Stay::begin(seq, own.core.items_wait_first());
+        self.thread.meter.charge(&mut own.core);
+        self.pool.unlock_lent(own);
+        self.serve(context, busy, stay);
+        let mut own = self.pool.lock_unlisted();
+        own.core.lend_end(self.id);
+        self.pool.unlock(own, Kick::None);
+        true
+    }
+
+    /// Runs items of another pool as its guest, until there are none or this worker's own pool has
+    /// work, or they are so short that it is not worth it.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut stay: Stay) {
+        let mut guard = busy.lock_unlisted();
+        let guest = guard.core.helper_enter(self.batch.clone());
+        let mut visit = Visit::begin(clock::now(), guard.core.nr_started(), busy.has_tick);
+        self.thread.set_guest(Some((busy.id, guest)));
+        self.thread.mirror.serve(busy.id.0, false);
+        let server = self.server(busy, guest, As::Guest);
+        while let Some(claim) = guard.core.guest_next(guest, stay.waits_first) {
+            guard = server.run_item(guard, &claim, || {
+                self.call_first(context, &claim, stay.seq);
+                stay.ran = 1;
+                if claim.more > 0 {
+                    stay.ran += self.run_batch(context, &claim, busy, Some(stay.seq));
+                }
+                stay.ask_home(self);
+            });
+            let may_leave = || guard.core.guest_may_leave(guest);
+            if visit.is_over(stay.ran, stay.is_wanted, || guard.progress_now(), may_leave) {
+                break;
+            }
+            if visit.stays_alone() && !busy.has_short_items() {
+                guard.found_short(busy);
+            }
+        }
+        self.thread.meter.charge(&mut guard.core);
+        self.thread.set_guest(None);
+        self.thread.mirror.serve(self.pool.id.0, true);
+        let is_short = visit.finds_short(clock::now(), guard.core.work_waits());
+        if is_short {
+            guard.found_short(busy);
+        } else if visit.leaves_nobody() {
+            guard.found_long(busy);
+        }
+        let kick = guard.core.guest_leave(guest);
+        busy.unlock(guard, kick);
+        if is_short {
+            busy.runtime.service.wake_now();
+        }
+    }
+}
+
+/// A worker that helps another pool, as its own pool knows of it.
+struct Stay {
+    /// The run that it is in there.
+    seq: u64,
+    /// What its own pool expects of items: they wait first.
+    waits_first: bool,
+    /// Its own pool wants it back.
+    is_wanted: bool,
+    /// Items that it ran for the last claim.
+    ran: u32,
+}
+
+impl Stay {
+    fn begin(seq: u64, waits_first: bool) -> Self {
+        Self { seq, waits_first, is_wanted: false, ran: 0 }
+    }
+
+    /// Between two claims. Caller holds no core lock.
+    #[inline(always)]
+    fn ask_home(&mut self, worker: &Worker) {
+        let pool = worker.pool;
+        let mut own = pool.lock_unlisted();
+        self.seq = own.core.lend_again(worker.id);
+        self.is_wanted = own.core.wants_back(|| pool.caller_computes());
+        self.waits_first = own.core.items_wait_first();
+        own.note_crowd(pool);
+        pool.unlock(own, Kick::None);
+    }
+}
+
+fn open_switch_records() -> Option<SwitchRecords> {
+    let refused = |refusal| {
+        notice::once(Notice::PerfBudget, || {
+            format!("no switch records for some workers ({refusal}); they are watched by the tick")
+        });
+    };
+    SwitchRecords::open_current_thread().map_err(refused).ok()
+}
