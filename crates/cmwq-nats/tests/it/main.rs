@@ -23,6 +23,4 @@ mod settings;
 mod support;
 mod taking;
 mod timing;
-#[cfg(feature = "tls")]
-mod tls;
 mod trouble;

@@ -10,6 +10,4 @@ mod joining;
 mod locations;
 mod naming;
 mod races;
-#[cfg(feature = "tracing")]
-mod spans;
 mod support;

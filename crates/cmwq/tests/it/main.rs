@@ -41,8 +41,6 @@ mod legacy;
 mod limits;
 mod matrix;
 mod max_workers;
-#[cfg(feature = "metrics")]
-mod metrics;
 mod names;
 mod nesting;
 mod nproc;
@@ -51,8 +49,6 @@ mod periodic;
 mod placement;
 mod pods;
 mod privilege;
-#[cfg(feature = "usdt")]
-mod probes;
 mod programs;
 mod rcu;
 mod reference;
@@ -62,8 +58,6 @@ mod scopes;
 mod sharing;
 mod show;
 mod shutdown;
-#[cfg(feature = "tracing")]
-mod spans;
 mod stats;
 mod stress;
 mod support;
@@ -72,3 +66,47 @@ mod taking_back;
 mod trace;
 mod watchdog;
 mod work;
+
+/// All scenes, by module.
+const SCENES: &[&[support::scene::Scene]] = &[
+    attrs::SCENES,
+    bh::SCENES,
+    births::SCENES,
+    closed_files::SCENES,
+    closing::SCENES,
+    config::SCENES,
+    conformance::SCENES,
+    control::SCENES,
+    degrade::SCENES,
+    delayed::SCENES,
+    drops::SCENES,
+    ending::SCENES,
+    fork::SCENES,
+    freeze::SCENES,
+    heart::SCENES,
+    hogs::SCENES,
+    hotplug::SCENES,
+    idle::SCENES,
+    inspect::SCENES,
+    limits::SCENES,
+    matrix::SCENES,
+    max_workers::SCENES,
+    names::SCENES,
+    nesting::SCENES,
+    nproc::SCENES,
+    panics::SCENES,
+    placement::SCENES,
+    pods::SCENES,
+    privilege::SCENES,
+    programs::SCENES,
+    rcu::SCENES,
+    shutdown::SCENES,
+    stats::SCENES,
+    reference::SCENES,
+    rescue::SCENES,
+    run_here::SCENES,
+    watchdog::SCENES,
+    sysfs::SCENES,
+    taking_back::SCENES,
+    trace::SCENES,
+];

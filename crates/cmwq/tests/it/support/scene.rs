@@ -1,7 +1,7 @@
 //! Scenes: what must be played in a process of its own, because a process has one runtime.
 //!
 //! A test names a scene and prepares the process; this binary executes itself with the test
-//! [`play`] alone, which finds the scene in [`ALL`] by its name.
+//! [`play`] alone, which finds the scene in [`crate::SCENES`] by its name.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt;
@@ -24,61 +24,13 @@ pub(crate) const NOBODY: u32 = 65_534;
 /// A scene's name, and what it does.
 pub(crate) type Scene = (&'static str, fn());
 
-/// All scenes, by module.
-const ALL: &[&[Scene]] = &[
-    crate::attrs::SCENES,
-    crate::bh::SCENES,
-    crate::births::SCENES,
-    crate::closed_files::SCENES,
-    crate::closing::SCENES,
-    crate::config::SCENES,
-    crate::conformance::SCENES,
-    crate::control::SCENES,
-    crate::degrade::SCENES,
-    crate::delayed::SCENES,
-    crate::drops::SCENES,
-    crate::ending::SCENES,
-    crate::fork::SCENES,
-    crate::freeze::SCENES,
-    crate::heart::SCENES,
-    crate::hogs::SCENES,
-    crate::hotplug::SCENES,
-    crate::idle::SCENES,
-    crate::inspect::SCENES,
-    crate::limits::SCENES,
-    crate::matrix::SCENES,
-    crate::max_workers::SCENES,
-    #[cfg(feature = "metrics")]
-    crate::metrics::SCENES,
-    crate::names::SCENES,
-    crate::nesting::SCENES,
-    crate::nproc::SCENES,
-    crate::panics::SCENES,
-    crate::placement::SCENES,
-    crate::pods::SCENES,
-    crate::privilege::SCENES,
-    crate::programs::SCENES,
-    crate::rcu::SCENES,
-    crate::shutdown::SCENES,
-    #[cfg(feature = "tracing")]
-    crate::spans::SCENES,
-    crate::stats::SCENES,
-    crate::reference::SCENES,
-    crate::rescue::SCENES,
-    crate::run_here::SCENES,
-    crate::watchdog::SCENES,
-    crate::sysfs::SCENES,
-    crate::taking_back::SCENES,
-    crate::trace::SCENES,
-];
-
 /// Plays the scene that the environment names. Other tests execute this one.
 #[test]
 #[ignore = "for the processes that other tests start"]
 fn play() {
     let Ok(name) = env::var(WHICH) else { return };
     sys::alarm(TIME_LIMIT);
-    let scene = ALL.iter().copied().flatten().find(|(known, _)| *known == name);
+    let scene = crate::SCENES.iter().copied().flatten().find(|(known, _)| *known == name);
     let (_, scene) = scene.unwrap_or_else(|| panic!("there is no scene '{name}'"));
     scene();
 }

@@ -1,0 +1,8 @@
+//! What features of the crate add: a program of its own, so that all other tests need not be
+//! compiled again with them.
+
+#![allow(clippy::print_stderr, reason = "what was skipped")]
+
+#[allow(dead_code, unused_imports, reason = "all tests share it")]
+mod support;
+mod tls;
