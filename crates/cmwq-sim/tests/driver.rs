@@ -473,8 +473,8 @@ fn waits_that_nobody_finds_do_not_count_as_computing() {
     let script: &[Step] = &[sleep(2), burn(2)];
     let works = vec![(0, 0, script); 300];
     let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
-    // 602 at best; 682 where the pool forgets again and again that its items wait first.
-    assert!(timeline.makespan < 640 * MS, "{}", timeline.makespan);
+    // 602 at best; 938 where the pool forgets again and again that its items wait first.
+    assert!(timeline.makespan < 660 * MS, "{}", timeline.makespan);
 }
 
 /// So does a pod that helps another one.

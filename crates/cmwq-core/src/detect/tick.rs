@@ -11,22 +11,26 @@ use crate::ids::Nanos;
 
 /// The tick begins with this interval, and returns to it when detection relies on the tick: 250 µs.
 pub const TICK_FIRST_NS: Nanos = 250_000;
-/// The shortest interval: 100 µs.
-pub const TICK_SHORTEST_NS: Nanos = 100_000;
+/// The shortest interval where the tick is the only source: 100 µs.
+pub const TICK_SHORTEST_ALONE_NS: Nanos = 100_000;
+/// The shortest interval where a better source is there, and comes late: 250 µs.
+pub const TICK_SHORTEST_BEHIND_NS: Nanos = 250_000;
 /// The shortest interval where workers wait for processes, since a look at a process is dear: 1 ms.
 pub const TICK_SHORTEST_FOR_PROCESSES_NS: Nanos = 1_000_000;
 /// The longest interval where the tick is the only source: 1 ms.
 pub const TICK_LONGEST_ALONE_NS: Nanos = 1_000_000;
 /// The longest interval where a better source tells of blocked workers first: 4 ms.
 pub const TICK_LONGEST_BEHIND_NS: Nanos = 4_000_000;
-/// The interval doubles after so many ticks in a row that let no worker start. Where other programs
-/// keep the CPUs busy, the sentinel comes late and the tick finds the blocked workers, so the
-/// interval stays short.
-pub const FRUITLESS_TICKS: u32 = 8;
+/// The interval doubles after so many ticks in a row that let no worker start, where the tick is
+/// the only source, or workers wait for processes.
+pub const FRUITLESS_TICKS_ALONE: u32 = 8;
+/// The same where a better source is there. Where other programs keep the CPUs busy, the sentinel
+/// comes late and the tick finds the blocked workers, so the interval stays short: about a third of
+/// the ticks find one.
+pub const FRUITLESS_TICKS_BEHIND: u32 = 2;
 /// After so many ticks in a row that let no worker start a better source is taken to tell first of
-/// those that are blocked. Where other programs keep the CPUs busy there are 16 in a row now and
-/// then.
-pub const TICKS_BEHIND: u32 = 4 * FRUITLESS_TICKS;
+/// those that are blocked.
+pub const TICKS_BEHIND: u32 = 16;
 /// The tick looks at a pool so many more times after its last item has stopped waiting.
 pub const QUIET_TICKS: u32 = 4;
 
@@ -47,6 +51,24 @@ impl TickRole {
         match self {
             Self::Alone => TICK_LONGEST_ALONE_NS,
             Self::Behind => TICK_LONGEST_BEHIND_NS,
+        }
+    }
+
+    /// The shortest interval of such a tick, in nanoseconds.
+    #[must_use]
+    pub const fn shortest(self) -> Nanos {
+        match self {
+            Self::Alone => TICK_SHORTEST_ALONE_NS,
+            Self::Behind => TICK_SHORTEST_BEHIND_NS,
+        }
+    }
+
+    /// After how many ticks in a row that let no worker start the interval doubles.
+    #[must_use]
+    pub const fn fruitless(self) -> u32 {
+        match self {
+            Self::Alone => FRUITLESS_TICKS_ALONE,
+            Self::Behind => FRUITLESS_TICKS_BEHIND,
         }
     }
 }
@@ -72,7 +94,7 @@ impl BitOrAssign for TickFound {
 /// The interval of the tick, from tick to tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    longest: Nanos,
+    role: TickRole,
     shortest: Nanos,
     interval: Nanos,
     /// Ticks in a row that let no worker start.
@@ -83,18 +105,13 @@ impl Tick {
     /// A tick that has not begun.
     #[must_use]
     pub const fn new(role: TickRole) -> Self {
-        Self {
-            longest: role.longest(),
-            shortest: TICK_SHORTEST_NS,
-            interval: TICK_FIRST_NS,
-            fruitless: 0,
-        }
+        Self { role, shortest: role.shortest(), interval: TICK_FIRST_NS, fruitless: 0 }
     }
 
     /// The better source is not there: it was chosen, and the system refuses it.
     pub const fn turn_alone(&mut self) {
-        self.longest = TickRole::Alone.longest();
-        self.interval = min(self.interval, self.longest);
+        self.role = TickRole::Alone;
+        self.interval = min(self.interval, self.role.longest());
     }
 
     /// Work has begun to wait somewhere, or detection relies on the tick: after how many
@@ -118,8 +135,12 @@ impl Tick {
     #[must_use]
     pub const fn after(&mut self, found: TickFound) -> Nanos {
         let TickFound { has_woken, has_processes } = found;
-        self.shortest =
-            if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
+        let (shortest, fruitless) = if has_processes {
+            (TICK_SHORTEST_FOR_PROCESSES_NS, FRUITLESS_TICKS_ALONE)
+        } else {
+            (self.role.shortest(), self.role.fruitless())
+        };
+        self.shortest = shortest;
         self.fruitless = if has_woken { 0 } else { self.fruitless + 1 };
         if self.fruitless == 2 * TICKS_BEHIND {
             // More say nothing more; this, too, is a number at which the interval doubles.
@@ -127,8 +148,8 @@ impl Tick {
         }
         self.interval = if has_woken {
             max(self.interval / 2, self.shortest)
-        } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
-            min(self.interval * 2, self.longest)
+        } else if self.fruitless.is_multiple_of(fruitless) {
+            min(self.interval * 2, self.role.longest())
         } else {
             self.interval
         };

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use crate::Nanos;
-use crate::detect::tick::{FRUITLESS_TICKS, QUIET_TICKS, TickFound};
+use crate::detect::tick::{QUIET_TICKS, TickFound};
 use crate::detect::{Quiet, Tick, TickRole};
 
 const US: Nanos = 1_000;
@@ -14,22 +14,37 @@ fn after(tick: &mut Tick, looks: &[bool]) -> Vec<Nanos> {
 }
 
 #[test]
-fn it_halves_down_to_100_us_while_it_lets_somebody_start() {
-    let mut tick = Tick::new(TickRole::Behind);
+fn alone_it_halves_down_to_100_us_while_it_lets_somebody_start() {
+    let mut tick = Tick::new(TickRole::Alone);
     assert_eq!(tick.begin(), 250 * US);
     assert_eq!(after(&mut tick, &[true; 3]), [125, 100, 100]);
 }
 
 #[test]
-fn it_doubles_after_eight_fruitless_looks_up_to_the_longest() {
-    for (role, longest) in [(TickRole::Alone, 1_000), (TickRole::Behind, 4_000)] {
-        let mut tick = Tick::new(role);
-        let intervals = after(&mut tick, &[false; 6 * FRUITLESS_TICKS as usize]);
-        assert_eq!(intervals[..8], [250, 250, 250, 250, 250, 250, 250, 500]);
-        assert_eq!(intervals[15], 1_000);
-        assert_eq!(intervals.last(), Some(&longest), "{role:?}");
-        assert_eq!(role.longest(), longest * US);
-    }
+fn behind_a_better_source_it_halves_down_to_250_us() {
+    let mut tick = Tick::new(TickRole::Behind);
+    assert_eq!(tick.begin(), 250 * US);
+    assert_eq!(after(&mut tick, &[true; 2]), [250, 250]);
+    assert_eq!(after(&mut tick, &[false; 4]), [250, 500, 500, 1_000]);
+    assert_eq!(after(&mut tick, &[true; 3]), [500, 250, 250]);
+}
+
+#[test]
+fn alone_it_doubles_after_eight_fruitless_looks_up_to_a_millisecond() {
+    let mut tick = Tick::new(TickRole::Alone);
+    let intervals = after(&mut tick, &[false; 48]);
+    assert_eq!(intervals[..8], [250, 250, 250, 250, 250, 250, 250, 500]);
+    assert_eq!(intervals[15..], [1_000; 33]);
+    assert_eq!(TickRole::Alone.longest(), 1_000 * US);
+}
+
+#[test]
+fn behind_a_better_source_it_doubles_after_two_up_to_four_milliseconds() {
+    let mut tick = Tick::new(TickRole::Behind);
+    let intervals = after(&mut tick, &[false; 48]);
+    assert_eq!(intervals[..8], [250, 500, 500, 1_000, 1_000, 2_000, 2_000, 4_000]);
+    assert_eq!(intervals[8..], [4_000; 40]);
+    assert_eq!(TickRole::Behind.longest(), 4_000 * US);
 }
 
 #[test]
@@ -41,10 +56,10 @@ fn one_look_that_lets_somebody_start_makes_the_others_count_anew() {
 }
 
 #[test]
-fn it_is_first_until_32_looks_in_a_row_let_nobody_start() {
+fn it_is_first_until_16_looks_in_a_row_let_nobody_start() {
     let mut tick = Tick::new(TickRole::Behind);
     for _ in 0..2 {
-        let _ = after(&mut tick, &[false; 31]);
+        let _ = after(&mut tick, &[false; 15]);
         assert!(tick.is_first());
         let _ = after(&mut tick, &[false]);
         assert!(!tick.is_first());
@@ -66,10 +81,11 @@ fn who_relies_on_it_gets_the_first_interval() {
 #[test]
 fn where_the_better_source_is_refused_it_is_as_if_alone() {
     let mut tick = Tick::new(TickRole::Behind);
-    let intervals = after(&mut tick, &[false; 6 * FRUITLESS_TICKS as usize]);
+    let intervals = after(&mut tick, &[false; 48]);
     assert_eq!(intervals.last(), Some(&4_000));
     tick.turn_alone();
-    assert_eq!(after(&mut tick, &[false; 3 * FRUITLESS_TICKS as usize]), [1_000; 24]);
+    assert_eq!(after(&mut tick, &[false; 24]), [1_000; 24]);
+    assert_eq!(after(&mut tick, &[true; 5]), [500, 250, 125, 100, 100]);
 }
 
 #[test]
@@ -82,7 +98,7 @@ fn where_workers_wait_for_processes_it_is_not_shorter_than_a_millisecond() {
     assert_eq!(after(true, true), 1_000);
     assert_eq!([(); 8].map(|()| after(false, true))[7], 2_000);
     assert_eq!(after(true, true), 1_000);
-    assert_eq!([(); 3].map(|()| after(true, false)), [500, 250, 125]);
+    assert_eq!([(); 3].map(|()| after(true, false)), [500, 250, 250]);
     assert_eq!(after(true, true), 1_000);
     assert_eq!(tick.begin(), 1_000 * US);
 }
