@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::Result;
 use clap::Args;
 use cmwq_sim::Scope;
-use cmwq_sim::energy::{Energy, Load, Model, Works};
+use cmwq_sim::studies::energy::{Energy, Load, Model, Works};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Bench, Job};

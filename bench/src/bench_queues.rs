@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use cmwq_sim::config::Checks;
-use cmwq_sim::scale;
+use cmwq_sim::studies::scale;
 use cmwq_sim::{Config, Shape, simulate};
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};

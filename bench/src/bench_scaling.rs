@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 use anyhow::Result;
 use clap::Args;
 use cmwq_sim::config::Checks;
-use cmwq_sim::contention::{Holds, Load};
-use cmwq_sim::scale::{self, Size};
+use cmwq_sim::studies::contention::{Holds, Load};
+use cmwq_sim::studies::scale::{self, Size};
 use cmwq_sim::{Config, Scope, Shape, simulate};
 use serde::{Deserialize, Serialize};
 

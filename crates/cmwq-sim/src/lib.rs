@@ -9,15 +9,11 @@
 //! is done, too: items go around a saturated pool's lock, and are taken along by its workers.
 //! Queues come and go while a run lasts, and so do the pools' workers ([`plan::Owner`]).
 //!
-//! Seven uses:
+//! Three uses:
 //!
 //! - [`run_scenario`]: a small scenario written by people, for its timeline;
 //! - [`run_seed`]: a random machine with random load and random faults, watched by checkers;
-//! - [`simulate`]: any [`Plan`] under any [`Config`];
-//! - [`scale`]: large loads of one mix, for finding out how cost grows;
-//! - [`energy`]: what a run costs in energy;
-//! - [`contention`]: what the locks of its pools would have to bear;
-//! - [`crypt`]: the comparison of affinity scopes that the kernel's documentation makes.
+//! - [`simulate`]: any [`Plan`] under any [`Config`]; those of [`studies`] answer a question each.
 //!
 //! # How it scales
 //!
@@ -54,9 +50,6 @@ mod board;
 mod by_pool;
 mod checkers;
 pub mod config;
-pub mod contention;
-pub mod crypt;
-pub mod energy;
 mod engine;
 pub mod event;
 mod grown;
@@ -68,9 +61,9 @@ mod places;
 pub mod plan;
 mod report;
 mod rng;
-pub mod scale;
 pub mod scenario;
 pub mod script;
+pub mod studies;
 pub mod swarm;
 mod timeline;
 pub mod topology;

@@ -1,8 +1,8 @@
 //! Locks under load: the queue in front of them, and what is known of any such queue.
 
 use cmwq_sim::Scope;
-use cmwq_sim::contention::{Contention, Holds, Load, hottest};
 use cmwq_sim::event::{Event, Queueing, Runner, Site, What};
+use cmwq_sim::studies::contention::{Contention, Holds, Load, hottest};
 
 const HOLDS: Holds = Holds { hold: 100, transfer: 50 };
 

@@ -2,7 +2,7 @@
 //! a model that was calibrated on one of nine figures.
 
 use cmwq_sim::Nanos;
-use cmwq_sim::crypt::{self, Figures, ISSUERS, Way};
+use cmwq_sim::studies::crypt::{self, Figures, ISSUERS, Way};
 
 /// Of virtual time; ratios of single runs differ by some 2 %.
 const LENGTH: Nanos = 500_000_000;

@@ -1,8 +1,8 @@
 //! Energy: the sums, and what power-efficient queues save.
 
 use cmwq_sim::Scope;
-use cmwq_sim::energy::{Cluster, Load, Model, Works, integrate};
 use cmwq_sim::event::{Event, Queueing, Runner, Site, What};
+use cmwq_sim::studies::energy::{Cluster, Load, Model, Works, integrate};
 
 const MS: u64 = 1_000_000;
 

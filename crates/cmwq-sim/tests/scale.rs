@@ -1,6 +1,6 @@
 //! Small rungs of the ladder that `cmwq sim --scale` climbs.
 
-use cmwq_sim::scale::{self, Size};
+use cmwq_sim::studies::scale::{self, Size};
 use cmwq_sim::{Config, Outcome, Shape, simulate};
 
 fn run(cpus: u32, queues: usize, items: usize) -> Outcome {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use cmwq_sim::crypt::{self, Figures, ISSUERS, Way};
+use cmwq_sim::studies::crypt::{self, Figures, ISSUERS, Way};
 use serde::Serialize;
 
 use super::Args;

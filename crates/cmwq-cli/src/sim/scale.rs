@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cmwq_sim::config::Checks;
-use cmwq_sim::scale::{self, Size};
+use cmwq_sim::studies::scale::{self, Size};
 use cmwq_sim::{Config, Outcome, Progress, Shape, simulate, simulate_watched};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::time::{ClockId, clock_gettime};

@@ -1,7 +1,7 @@
 //! The ladder: what grows, and how far.
 
 use cmwq_sim::Shape;
-use cmwq_sim::scale::Size;
+use cmwq_sim::studies::scale::Size;
 
 use crate::sim::Args;
 
