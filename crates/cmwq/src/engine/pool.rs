@@ -2,7 +2,9 @@
 //!
 //! Owns [`Locked`], the pool's lock domain (L): the core's [`PoolState`] and the handles of its
 //! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
-//! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
+//! the outcome into a [`Todo`] (which needs the lock, to find threads), drop the lock,
+//! [`act`](Pool::act). The last three steps are [`unlock`](Pool::unlock); what else there is,
+//! [`PoolGuard`] says.
 //!
 //! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. A vacant
 //! pool may be given to other queues, under its lock, as a pool of another kind ([`Pool::renew`]).
@@ -25,9 +27,7 @@ use crate::engine::tools::thread::Thread;
 use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
-use crate::os::sync::{
-    Arc, AtomicBool, Mutex, MutexGuard, PlainMutex, leaves_out, lock, lock_plain,
-};
+use crate::os::sync::{Arc, AtomicBool, Mutex, PlainMutex, leaves_out, lock, lock_plain};
 use crate::os::topo::CpuSet;
 use crate::record;
 use crate::record::trace::{self, Kind};
@@ -37,12 +37,14 @@ mod alarms;
 mod attach;
 mod counters;
 mod creation;
+mod guard;
 mod helping;
 pub(crate) mod pods;
 mod recorded;
 
 use alarms::Alarms;
 use attach::Attachment;
+pub(crate) use guard::PoolGuard;
 use pods::Pods;
 
 /// What a pool is for.
@@ -250,10 +252,11 @@ impl Pool {
     }
 
     /// The lock, with all items that were queued before on the core's lists. To be given back by
-    /// [`unlock`](Self::unlock), since items of the inbox may demand action. A part of its callers:
-    /// a call would cost a flusher a third of what it does here.
+    /// [`unlock`](Self::unlock), since items of the inbox may demand action; how else, and after
+    /// which of the locks below, [`PoolGuard`] says. A part of its callers: a call would cost a
+    /// flusher a third of what it does here.
     #[inline(always)]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+    pub(crate) fn lock(&self) -> PoolGuard<'_> {
         let mut guard = self.lock_to_queue();
         guard.core.catch_up();
         guard
@@ -262,7 +265,7 @@ impl Pool {
     /// The lock, with an empty inbox: what is queued now is younger. For queueing, and nothing
     /// else: a batch that is out stays out.
     #[inline(always)]
-    pub(crate) fn lock_to_queue(&self) -> MutexGuard<'_, Locked> {
+    pub(crate) fn lock_to_queue(&self) -> PoolGuard<'_> {
         let mut guard = self.lock_in_turn();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
@@ -273,7 +276,7 @@ impl Pool {
     /// The lock with right books. Items in the inbox, or that have arrived from there, stay where
     /// they are: for callers to whom waiting items do not matter.
     #[inline]
-    pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
+    pub(crate) fn lock_only(&self) -> PoolGuard<'_> {
         let mut guard = self.lock_in_turn();
         if guard.core.is_behind() {
             guard.core.call_back();
@@ -285,9 +288,9 @@ impl Pool {
     /// may lag. For a worker that has ended an item, since waiting items are older than the
     /// inbox's.
     #[inline]
-    pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
+    pub(crate) fn lock_in_turn(&self) -> PoolGuard<'_> {
         let wants_activations = trace::ready();
-        let mut guard = lock(&self.state);
+        let mut guard = PoolGuard(lock(&self.state));
         if wants_activations {
             guard.record_activations();
         }
@@ -298,7 +301,7 @@ impl Pool {
     /// that may start is listed. For workers, detectors and flushers: they need to know whether
     /// items wait, and look for none.
     #[inline]
-    pub(crate) fn lock_unlisted(&self) -> MutexGuard<'_, Locked> {
+    pub(crate) fn lock_unlisted(&self) -> PoolGuard<'_> {
         let mut guard = self.lock_in_turn();
         if !self.inbox.is_empty() {
             let kick = guard.take_inbox(self);
@@ -337,19 +340,19 @@ impl Pool {
     /// mapping, the inbox's word and the watchdog have to follow, and waking belongs to no `drop`.
     /// Who has only looked takes the lock by [`read`](Self::read).
     #[inline(never)]
-    pub(crate) fn unlock(&'static self, guard: MutexGuard<'_, Locked>, kick: Kick) {
+    pub(crate) fn unlock(&'static self, guard: PoolGuard<'_>, kick: Kick) {
         self.unlock_here(guard, kick);
     }
 
     /// As [`unlock`](Self::unlock), as a part of its caller: a flusher, for whom the call would be
     /// a fifth of it.
     #[inline(always)]
-    pub(crate) fn unlock_here(&'static self, guard: MutexGuard<'_, Locked>, kick: Kick) {
+    pub(crate) fn unlock_here(&'static self, guard: PoolGuard<'_>, kick: Kick) {
         self.unlock_as(guard, kick, Holder::Other);
     }
 
     #[inline(always)]
-    fn unlock_as(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick, by: Holder) {
+    fn unlock_as(&'static self, mut guard: PoolGuard<'_>, kick: Kick, by: Holder) {
         let todo = guard.todo(self, kick, by);
         let work_waits = guard.core.is_to_be_watched();
         drop(guard);
@@ -358,6 +361,27 @@ impl Pool {
         if work_waits && !IS_MODEL {
             self.runtime.work_waits();
         }
+    }
+
+    /// As [`unlock`](Self::unlock), by a worker that is about to run what it has claimed. Others
+    /// tell the watchdog of what waits: who queues, and who watches.
+    #[inline(always)]
+    pub(crate) fn unlock_to_run(&'static self, mut guard: PoolGuard<'_>, kick: Kick) {
+        let todo = guard.todo(self, kick, Holder::Claimer);
+        drop(guard);
+        self.act(todo);
+    }
+
+    /// As [`unlock`](Self::unlock), by who still holds a queue's lock: what is returned is to be
+    /// [acted on](Self::act) without it, and the watchdog to be told that work waits.
+    pub(crate) fn unlock_for_later(&self, mut guard: PoolGuard<'_>, kick: Kick) -> Todo {
+        guard.todo(self, kick, Holder::Other)
+    }
+
+    /// Drops the lock behind numbers that nobody has to act on: the mapping shows them.
+    pub(crate) fn unlock_quietly(mut guard: PoolGuard<'_>) {
+        let Locked { core, mirror, .. } = &mut *guard;
+        mirror.publish(core);
     }
 
     /// Acts on an outcome. Caller holds no core lock.
@@ -406,12 +430,6 @@ impl Locked {
             self.threads.resize(index + 1, None);
         }
         self.threads[index] = thread;
-    }
-
-    /// Publishes to the mapping what has changed under the lock. For callers that drop the lock
-    /// without [`todo`](Self::todo), which publishes, too.
-    pub(crate) fn publish_mirror(&mut self) {
-        self.mirror.publish(&mut self.core);
     }
 
     /// Records in the mapping that a worker is about to run what it claimed.
@@ -488,7 +506,7 @@ impl Locked {
     /// Turns a decision into a [`Todo`], which is acted on without the lock. The last call under
     /// the lock.
     #[inline(always)]
-    pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick, by: Holder) -> Todo {
+    fn todo(&mut self, pool: &Pool, kick: Kick, by: Holder) -> Todo {
         debug_assert!(self.core.has_standby(), "(standby): those who work in {pool:p} work alone");
         if trace::wants_activations() {
             self.trace_activations(pool);

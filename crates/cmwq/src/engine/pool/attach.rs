@@ -14,7 +14,7 @@ use std::cell::Cell;
 use cmwq_core::place::Belonging;
 use cmwq_core::{Creator, Kick, PwqConfig, PwqId};
 
-use super::{Locked, Pool, PoolKind, PoolSpec};
+use super::{Locked, Pool, PoolGuard, PoolKind, PoolSpec};
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::placement::{CpusInUse, Placed};
 use crate::engine::tools::attrs::Sched;
@@ -329,7 +329,7 @@ impl Pool {
     }
 
     /// Makes the first worker of a pool that is new, or is used again.
-    pub(crate) fn begin(&'static self, guard: MutexGuard<'_, Locked>) {
+    pub(crate) fn begin(&'static self, guard: PoolGuard<'_>) {
         let is_to_begin = guard.core.is_to_begin(self.kind.in_core());
         drop(guard);
         if is_to_begin {
@@ -405,8 +405,7 @@ impl Pool {
         if !guard.core.count_repatriated() {
             return;
         }
-        guard.publish_mirror();
-        drop(guard);
+        Self::unlock_quietly(guard);
         self.go_to_pod();
     }
 

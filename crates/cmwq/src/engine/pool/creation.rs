@@ -7,7 +7,7 @@ use std::io;
 
 use cmwq_core::{Create, Creator, Kick, PoolId, WorkerId, yield_for};
 
-use super::{Locked, Pool, PoolKind, Todo};
+use super::{Locked, Pool, PoolGuard, PoolKind, Todo};
 use crate::engine::runtime::Runtime;
 use crate::engine::service;
 use crate::engine::tools::reclaim;
@@ -83,8 +83,7 @@ impl Pool {
         }
         // They may have to create others first, and that may take long.
         if !leaves_out("creation.left") {
-            let mayday = self.lock_only().mayday();
-            self.act(mayday);
+            self.unlock_to_create(self.lock_only());
         }
         true
     }
@@ -130,9 +129,7 @@ impl Pool {
         match guard.core.may_create(by, is_rescuer, clock::now()) {
             Create::Now => {}
             Create::Later(at) => {
-                let mayday = guard.mayday();
-                drop(guard);
-                self.act(mayday);
+                self.unlock_to_create(guard);
                 self.runtime.service.retry_at(at);
                 return Err(true);
             }
@@ -146,10 +143,16 @@ impl Pool {
         guard.set_thread(id, Some(Arc::clone(&thread)));
         // This one is counted already.
         let nr_others = guard.core.nr_staying() - 1;
+        self.unlock_to_create(guard);
+        Ok(Registered { id, thread, nr_others })
+    }
+
+    /// Drops the lock where a worker is about to be created, or is left to others, which may take
+    /// long: rescuers are called then.
+    fn unlock_to_create(&'static self, mut guard: PoolGuard<'_>) {
         let mayday = guard.mayday();
         drop(guard);
         self.act(mayday);
-        Ok(Registered { id, thread, nr_others })
     }
 
     /// Starts the thread of a registered worker, if the process may have one more.
@@ -300,7 +303,7 @@ impl Pool {
             let mut guard = self.lock_only();
             let leaving = guard.core.dismiss_one();
             let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
-            drop(guard);
+            Self::unlock_quietly(guard);
             let Some(parker) = parker else { return };
             parker.unpark(park::WAKE);
         }
@@ -313,10 +316,9 @@ impl Pool {
         if leaving.is_some() {
             guard.refresh_standby(self);
             guard.mirror.culled();
-            guard.publish_mirror();
         }
         let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
-        drop(guard);
+        Self::unlock_quietly(guard);
         if let Some(parker) = parker {
             parker.unpark(park::WAKE);
         }

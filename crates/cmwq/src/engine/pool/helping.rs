@@ -8,10 +8,10 @@ use cmwq_core::help::{self, Facts, Progress, Set};
 use cmwq_core::{Creator, Kick};
 
 use super::pods::Pods;
-use super::{Holder, Locked, Pool};
+use super::{Holder, Locked, Pool, PoolGuard};
 use crate::os::clock;
 use crate::os::sense;
-use crate::os::sync::{MutexGuard, Ordering, without};
+use crate::os::sync::{Ordering, without};
 use crate::record::Reason;
 
 impl Pool {
@@ -155,7 +155,7 @@ impl Pool {
 
     /// Drops the lock behind a worker that was lent. Detectors watch it: if it blocks, this pod has
     /// a CPU to spare again, and another worker is to be woken from now on.
-    pub(crate) fn unlock_lent(&'static self, mut guard: MutexGuard<'_, Locked>) {
+    pub(crate) fn unlock_lent(&'static self, mut guard: PoolGuard<'_>) {
         guard.note_crowd(self);
         guard.mirror.decided(Reason::Lent);
         self.unlock_as(guard, Kick::Watch, Holder::Claimer);

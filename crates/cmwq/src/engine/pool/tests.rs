@@ -1,8 +1,13 @@
-//! What a pool knows of its CPUs from the start.
+//! What a pool knows of its CPUs from the start; and its lock.
+
+use std::ptr::NonNull;
+
+use cmwq_core::WorkItem;
 
 use super::*;
 use crate::engine::process::{on_one_cpu, without_threads};
 use crate::engine::runtime::Machine;
+use crate::engine::wq::link::Link;
 use crate::engine::wq::{Kind, Spec};
 use crate::os::topo::Pod;
 
@@ -27,4 +32,27 @@ fn the_only_managed_pod_has_one_cpu_for_ever_where_there_can_be_no_other() {
     let whole = on_two(pods(&["0-1"]));
     whole.allow(&CpuSet::single(0));
     assert_eq!(lone_cpu(whole), None, "the other CPU may come back");
+}
+
+unsafe extern "C" fn nothing(_: *mut WorkItem) {}
+
+/// An item is in the inbox, for which an idle worker is to be woken.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "is forgotten")]
+fn a_lock_is_not_just_dropped_where_somebody_is_to_be_woken() {
+    let runtime = on_one_cpu();
+    runtime.set_fault_no_threads(true);
+    let wq = runtime.new_wq("forgotten", Spec::of(Kind::Percpu)).expect("it is not shut down");
+    let &Link { pool, pwq } = wq.link(Some(0));
+    let mut guard = pool.lock_only();
+    let id = guard.core.worker_new();
+    let _ = guard.core.worker_created(id, None, 0);
+    drop(guard);
+    let item: &WorkItem = Box::leak(Box::new(WorkItem::new(nothing)));
+    assert!(item.claim_for(item.word(), pool.id));
+    pool.inbox.saturate();
+    // SAFETY: it was claimed for this pool, and lives for ever.
+    assert!(unsafe { pool.inbox.push(NonNull::from(item), pwq) });
+    drop(pool.lock());
 }

@@ -232,10 +232,10 @@ impl Context {
             let kick = guard.worker_resumed(self.pool, self.id, run.seq);
             // The pod may have no CPU to spare now: whoever called it would call in vain.
             guard.post_for_next(self.pool);
-            guard.publish_mirror();
             guard.record_state(self.id);
-            if kick != Kick::None {
-                self.pool.unlock(guard, kick);
+            match kick {
+                Kick::None => Pool::unlock_quietly(guard),
+                kick => self.pool.unlock(guard, kick),
             }
         }
     }

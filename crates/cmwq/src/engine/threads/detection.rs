@@ -204,7 +204,7 @@ fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Threa
         if let Some((busy, guest)) = runtime.served_by(thread) {
             let mut guard = busy.lock_only();
             let _ = guard.core.guest_cpu_intensive(guest);
-            guard.publish_mirror();
+            Pool::unlock_quietly(guard);
         }
         return;
     };

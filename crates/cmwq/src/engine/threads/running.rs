@@ -2,9 +2,8 @@
 
 use cmwq_core::{Claim, Effects, Kick, WorkerId};
 
-use crate::engine::pool::{Holder, Locked, Pool};
+use crate::engine::pool::{Pool, PoolGuard};
 use crate::engine::tools::meter::Meter;
-use crate::os::sync::MutexGuard;
 use crate::record::WorkerMirror;
 
 /// As what a thread runs an item.
@@ -35,16 +34,14 @@ impl Server<'_> {
     #[inline(always)]
     pub(crate) fn run_item(
         &self,
-        mut guard: MutexGuard<'static, Locked>,
+        mut guard: PoolGuard<'static>,
         claim: &Claim,
         call: impl FnOnce(),
-    ) -> MutexGuard<'static, Locked> {
+    ) -> PoolGuard<'static> {
         self.meter.turn_to(&mut guard.core, claim.pwq);
         guard.record_start(self.pool, self.mirror, claim);
         if self.is == As::Worker {
-            let todo = guard.todo(self.pool, claim.kick, Holder::Claimer);
-            drop(guard);
-            self.pool.act(todo);
+            self.pool.unlock_to_run(guard, claim.kick);
         } else {
             self.pool.unlock(guard, claim.kick);
         }
@@ -67,7 +64,7 @@ impl Server<'_> {
     /// Who is told that a queue has nothing left may remove the pwq, whose number is another one's
     /// then. The pool's own workers are asked for their time there.
     #[cold]
-    fn charge_what_may_go(&self, guard: &mut MutexGuard<'static, Locked>, effects: &Effects) {
+    fn charge_what_may_go(&self, guard: &mut PoolGuard<'static>, effects: &Effects) {
         if self.is != As::Worker && (effects.flush_done.is_some() || effects.retired.is_some()) {
             self.meter.charge(&mut guard.core);
         }
@@ -75,7 +72,7 @@ impl Server<'_> {
 
     /// Between an end and the next claim: a helper may have taken items along meanwhile.
     #[cold]
-    fn lock_again(pool: &'static Pool, is: As) -> MutexGuard<'static, Locked> {
+    fn lock_again(pool: &'static Pool, is: As) -> PoolGuard<'static> {
         match is {
             As::Worker | As::Bh => pool.lock_only(),
             As::Guest => pool.lock_unlisted(),
@@ -83,7 +80,7 @@ impl Server<'_> {
     }
 
     #[inline(always)]
-    fn lock(&self) -> MutexGuard<'static, Locked> {
+    fn lock(&self) -> PoolGuard<'static> {
         match self.is {
             As::Worker => self.pool.lock_in_turn(),
             As::Guest => self.pool.lock_unlisted(),

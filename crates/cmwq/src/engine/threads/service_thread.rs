@@ -231,11 +231,10 @@ impl Loop {
                 let leaving = guard.core.cull_one(now);
                 if leaving.is_some() {
                     guard.mirror.culled();
-                    guard.publish_mirror();
                 }
                 let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
                 let next = guard.core.cull_at();
-                drop(guard);
+                Pool::unlock_quietly(guard);
                 let Some(parker) = parker else {
                     self.service.cull_at(next);
                     break;

@@ -13,7 +13,7 @@ use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId
 
 use crate::detect::method::Detect;
 use crate::engine::item::flush;
-use crate::engine::pool::{Locked, Pool};
+use crate::engine::pool::{Pool, PoolGuard};
 use crate::engine::threads::current::{self, Context};
 use crate::engine::threads::detection;
 use crate::engine::threads::invoke;
@@ -26,7 +26,7 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense::{self, CpuClock, SwitchRecords};
-use crate::os::sync::{Arc, MutexGuard, leaves_out, without};
+use crate::os::sync::{Arc, leaves_out, without};
 use crate::record::trace::{self, Kind};
 
 /// A worker of a pool with one CPU looks where it is at its first run after a sleep, and then at
@@ -148,7 +148,7 @@ impl Worker {
     }
 
     /// Takes the pool's lock, to ask it for work next.
-    fn lock_to_ask(&self) -> MutexGuard<'static, Locked> {
+    fn lock_to_ask(&self) -> PoolGuard<'static> {
         let mut guard = self.pool.lock_unlisted();
         guard.needs_no_wake_up(self.id);
         guard
@@ -195,10 +195,10 @@ impl Worker {
     #[inline]
     fn run_claim(
         &self,
-        guard: MutexGuard<'static, Locked>,
+        guard: PoolGuard<'static>,
         context: &Context,
         claim: Claim,
-    ) -> MutexGuard<'static, Locked> {
+    ) -> PoolGuard<'static> {
         let server = self.server(self.pool, self.id, As::Worker);
         let mut guard = server.run_item(guard, &claim, || {
             self.call_first(context, &claim, claim.seq);
@@ -220,7 +220,7 @@ impl Worker {
 
     /// Wakes the threads that wait for the item that has just ended.
     #[inline]
-    fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
+    fn pass_barriers(&self, mut guard: PoolGuard<'static>) -> PoolGuard<'static> {
         while let Some(Passed { barrier, is_last, effects }) = guard.core.pass_barrier(self.id) {
             drop(guard);
             // First, so that a thread that was woken does not find the item running any more.
@@ -345,7 +345,7 @@ impl Worker {
     }
 
     /// The worker is idle. Before it sleeps, it looks whether another pod has a backlog.
-    fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, work_waits: bool) {
+    fn sleep(&self, mut guard: PoolGuard<'static>, context: &Context, work_waits: bool) {
         let now = clock::coarse();
         self.thread.mirror.idle(|| now);
         guard.mirror.publish_ring(now);

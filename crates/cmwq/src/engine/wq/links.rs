@@ -16,7 +16,7 @@ use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, 
 
 use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
-use crate::engine::pool::{Holder, Pool, Todo};
+use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::placement::Layout;
 use crate::engine::runtime::{Found, PoolKey};
 use crate::engine::tools::attrs::Attrs;
@@ -334,8 +334,7 @@ impl Wq {
         let mut guard = pool.lock();
         let is_idle = guard.core.retire_pwq(at.pwq);
         guard.mirror.retire_pwq(at.pwq);
-        after.todos.push((pool, guard.todo(pool, Kick::None, Holder::Other)));
-        drop(guard);
+        after.todos.push((pool, pool.unlock_for_later(guard, Kick::None)));
         state.pwqs.retire(at);
         if is_idle {
             self.remove_retired(state, at, after);
@@ -356,7 +355,7 @@ impl Wq {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         let mut guard = pool.lock();
         let kick = guard.core.unplug_pwq(at.pwq);
-        after.todos.push((pool, guard.todo(pool, kick, Holder::Other)));
+        after.todos.push((pool, pool.unlock_for_later(guard, kick)));
     }
 
     /// A replaced pwq has drained. KERNEL: `pwq_release_workfn` — same.

@@ -3,7 +3,7 @@
 use cmwq_core::{PwqRef, Pwqs};
 
 use super::Wq;
-use crate::engine::pool::{Holder, Pool, Todo};
+use crate::engine::pool::{Pool, Todo};
 use crate::os::sync::{Ordering, lock};
 
 impl Wq {
@@ -67,7 +67,7 @@ impl Wq {
             let mut guard = pool.lock();
             let kick = guard.core.set_max_active(at.pwq, max_active);
             guard.mirror.set_max_active(at.pwq, max_active);
-            Some((pool, guard.todo(pool, kick, Holder::Other)))
+            Some((pool, pool.unlock_for_later(guard, kick)))
         };
         pwqs.iter().filter_map(set).collect()
     }
