@@ -3,6 +3,8 @@
 //! It is small, since a backlog is made of these: if neither function nor result has more than a
 //! word, 56 bytes, which are 64 of an allocator. What the two sides share is in [`state`]; what
 //! lies where is a [`Shape`], which the handle carries and the run knows.
+//!
+//! Most of it is compiled once for all closures: docs/decisions/compiled-once.md
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -25,7 +27,7 @@ use crate::engine::threads::current;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::IS_MODEL;
 use crate::os::panic;
-use crate::os::panic::guarded;
+use crate::os::panic::{drop_guarded, guarded};
 use crate::os::sync::Arc;
 use crate::record::symbol::{self, closures};
 #[cfg(feature = "tracing")]
@@ -88,9 +90,18 @@ struct Shape {
     body: usize,
     /// Of item and packet. Only those of models have anything to drop when they are done with.
     drop: unsafe fn(NonNull<u8>),
-    /// Of the function, for who has taken the closure back. Nothing of the user's unwinds from it.
-    drop_func: unsafe fn(NonNull<u8>),
+    /// Of the function, for who is in the run's place. Nothing of the user's unwinds from it.
+    let_go: unsafe fn(NonNull<u8>, &'static Shape, LetGo),
     is_delayed: bool,
+}
+
+/// Why a closure does not run.
+#[derive(Clone, Copy, Debug)]
+enum LetGo {
+    /// Its handle has taken it back.
+    TakenBack,
+    /// The queue lets nothing in: its handle is told.
+    Refused(Refused),
 }
 
 impl Shape {
@@ -105,6 +116,30 @@ impl Shape {
         }
         // SAFETY: taken with this layout.
         unsafe { memory::give(whole, self.layout) };
+    }
+
+    /// Lets go of a closure that its queue does not let in.
+    ///
+    /// # Safety
+    /// `whole` must be a closure of this shape, neither queued nor armed, that has not run.
+    unsafe fn refuse(&'static self, whole: NonNull<u8>) {
+        // Before anything of the user's is dropped, which may be refused something, too.
+        let why = Refused::last();
+        // SAFETY: the caller's promise; this is in the run's place.
+        unsafe { (self.let_go)(whole, self, LetGo::Refused(why)) };
+    }
+
+    /// # Safety
+    /// `whole` must be a closure of this shape, and `queueing` what came of it.
+    #[inline]
+    unsafe fn was_refused(&'static self, whole: NonNull<u8>, queueing: Queueing) -> bool {
+        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+        let was_refused = queueing == Queueing::Refused;
+        if was_refused {
+            // SAFETY: passed on to the caller: it is neither queued nor armed.
+            unsafe { self.refuse(whole) };
+        }
+        was_refused
     }
 
     /// What cancelling has to take off a queue or a timer.
@@ -154,22 +189,35 @@ impl<I: Item, F: Job<T>, T> Closure<I, F, T> {
         layout: Layout::new::<Self>(),
         packet: offset_of!(Self, packet),
         body: offset_of!(Self, body),
-        drop: Self::drop,
-        drop_func: Self::drop_func,
+        drop: if IS_MODEL { Self::drop } else { drop_nothing },
+        let_go: Self::let_go,
         is_delayed: I::IS_DELAYED,
     };
 
     /// # Safety
-    /// `whole` must be a closure of this type, the caller's alone, that has not run. To be called
-    /// once.
-    unsafe fn drop_func(whole: NonNull<u8>) {
+    /// `whole` must be a closure of this type and shape, neither queued nor armed, and the caller
+    /// in the run's place; its alone, if it was taken back. To be called once.
+    unsafe fn let_go(whole: NonNull<u8>, shape: &'static Shape, why: LetGo) {
         #[cfg(feature = "tracing")]
         callers::forget(whole.as_ptr().cast());
-        let run = Run(whole.cast::<Self>());
         // SAFETY: the caller has it in the run's place.
-        let (func, owner) = unsafe { run.take_job() }.split();
-        guarded(|| drop(func));
+        let (func, owner) = unsafe { Self::take_job(whole) }.split();
+        drop_guarded(func);
+        if let LetGo::Refused(why) = why {
+            // SAFETY: a closure of this shape, whose function was taken.
+            unsafe { Run::<T>::of(whole, shape) }.refuse(why, &owner);
+        }
         drop(owner);
+    }
+
+    /// # Safety
+    /// `whole` must be a closure of this type, and the caller its run, or in the place of that. To
+    /// be called once.
+    #[inline]
+    unsafe fn take_job(whole: NonNull<u8>) -> F {
+        let this = whole.cast::<Self>().as_ptr();
+        // SAFETY: alive until the run's side says otherwise, and the body is the run's until then.
+        ManuallyDrop::into_inner(unsafe { (&raw mut (*(*this).body.get()).job).read() })
     }
 
     /// # Safety
@@ -184,8 +232,16 @@ impl<I: Item, F: Job<T>, T> Closure<I, F, T> {
     }
 }
 
-/// The run's side of a closure, once.
-struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
+/// See [`Shape::free`].
+unsafe fn drop_nothing(_: NonNull<u8>) {}
+
+/// The run's side of a closure, once, when its function has been taken. It knows no more of the
+/// closure than it must: what is here is compiled for each type of values, not for each closure.
+struct Run<T> {
+    whole: NonNull<u8>,
+    shape: &'static Shape,
+    value: PhantomData<T>,
+}
 
 /// The function of a closure's item: calls the closure, and hands what comes of it to the handle.
 /// Tools show it by the name of `N`: the closure, or the one inside of it that the user has
@@ -193,33 +249,26 @@ struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 unsafe extern "C" fn run<N, I: Item, F: Job<T>, T>(item: *mut WorkItem) {
     closures::tell!(run::<N, I, F, T>, symbol::name_of_type::<N>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
-    let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
+    let whole = unsafe { NonNull::new_unchecked(item.cast()) };
     // SAFETY: the first and only time.
-    let (func, owner) = unsafe { run.take_job() }.split();
+    let (func, owner) = unsafe { Closure::<I, F, T>::take_job(whole) }.split();
     let outcome = match catch_unwind(AssertUnwindSafe(func)) {
         Ok(value) => Outcome::Value(value),
         Err(payload) => Outcome::Panicked(payload),
     };
-    run.deliver(outcome, &owner);
+    // SAFETY: a closure of this shape, whose function was taken.
+    unsafe { Run::of(whole, &Closure::<I, F, T>::SHAPE) }.deliver(outcome, &owner);
     // The owner lets go of what was borrowed.
     drop(owner);
 }
 
-/// Lets go of a closure that will not run: its handle is told.
+/// [`Shape::let_go`] of a closure that was refused when its timer expired.
 ///
 /// # Safety
 /// `item` must come from [`make`] with the same `F` and `T`, and be neither queued nor armed.
 pub(crate) unsafe fn refuse<I: Item, F: Job<T>, T>(item: NonNull<I>) {
-    // Before anything of the user's is dropped, which may be refused something, too.
-    let why = Refused::last();
-    #[cfg(feature = "tracing")]
-    callers::forget(item.as_ptr().cast());
-    let run = Run::<I, F, T>(item.cast());
-    // SAFETY: the first and only time: this is in the run's place.
-    let (func, owner) = unsafe { run.take_job() }.split();
-    guarded(|| drop(func));
-    run.deliver(Outcome::Refused(why), &owner);
-    drop(owner);
+    // SAFETY: the caller's promise.
+    unsafe { Closure::<I, F, T>::SHAPE.refuse(item.cast()) };
 }
 
 /// Whether the queue has refused a closure, which was let go then.
@@ -231,36 +280,34 @@ pub(crate) unsafe fn was_refused<I: Item, F: Job<T>, T>(
     item: NonNull<I>,
     queueing: Queueing,
 ) -> bool {
-    debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-    let was_refused = queueing == Queueing::Refused;
-    if was_refused {
-        // SAFETY: passed on to the caller: it is neither queued nor armed.
-        unsafe { refuse::<I, F, T>(item) };
-    }
-    was_refused
+    // SAFETY: the caller's promise.
+    unsafe { Closure::<I, F, T>::SHAPE.was_refused(item.cast(), queueing) }
 }
 
-impl<I: Item, F: Job<T>, T> Run<I, F, T> {
+impl<T> Run<T> {
+    /// # Safety
+    /// `whole` must be a closure of this shape with values of this type, and the caller its run, or
+    /// in the place of that, who has taken its function. To be called once.
+    #[inline]
+    unsafe fn of(whole: NonNull<u8>, shape: &'static Shape) -> Self {
+        Self { whole, shape, value: PhantomData }
+    }
+
+    #[inline]
     fn packet(&self) -> &Packet {
         // SAFETY: alive until the run's side says otherwise, and changed only by way of cells.
-        unsafe { &(*self.0.as_ptr()).packet }
+        unsafe { self.whole.byte_add(self.shape.packet).cast().as_ref() }
     }
 
-    fn body(&self) -> *mut Body<F, T> {
+    #[inline]
+    fn body(&self) -> *mut u8 {
         // SAFETY: as above.
-        unsafe { (*self.0.as_ptr()).body.get() }
-    }
-
-    /// # Safety
-    /// To be called once.
-    unsafe fn take_job(&self) -> F {
-        // SAFETY: it is there until then, and the run's.
-        ManuallyDrop::into_inner(unsafe { (&raw mut (*self.body()).job).read() })
+        unsafe { self.whole.byte_add(self.shape.body).as_ptr() }
     }
 
     /// Hands the outcome to the handle. Nothing of the user's unwinds from here.
     #[inline(always)]
-    fn deliver(self, outcome: Outcome<T>, owner: &F::Owner) {
+    fn deliver(self, outcome: Outcome<T>, owner: &impl Owner) {
         if self.packet().state.is_detached() {
             // SAFETY: everything is the run's.
             return unsafe { self.end_alone(outcome, owner) };
@@ -268,16 +315,22 @@ impl<I: Item, F: Job<T>, T> Run<I, F, T> {
         self.hand_over(outcome, owner);
     }
 
+    #[cold]
+    #[inline(never)]
+    fn refuse(self, why: Refused, owner: &impl Owner) {
+        self.deliver(Outcome::Refused(why), owner);
+    }
+
     /// As [`deliver`](Self::deliver), if there was a handle just now.
     #[inline(never)]
-    fn hand_over(self, outcome: Outcome<T>, owner: &F::Owner) {
+    fn hand_over(self, outcome: Outcome<T>, owner: &impl Owner) {
         // SAFETY: the function has been taken, so its place is free, and the run's until `finish`.
         let end = unsafe { outcome.put(self.body()) };
         match self.packet().state.finish(end) {
             Found::Handle => {}
             Found::Detached => {
                 // SAFETY: put there above, and the run's again.
-                let outcome = unsafe { Outcome::take(self.body().cast(), end) };
+                let outcome = unsafe { Outcome::take(self.body(), end) };
                 // SAFETY: everything is the run's.
                 unsafe { self.end_alone(outcome, owner) };
             }
@@ -288,7 +341,7 @@ impl<I: Item, F: Job<T>, T> Run<I, F, T> {
     /// # Safety
     /// Everything must be the run's, the outcome not in its place.
     #[inline]
-    unsafe fn end_alone(self, outcome: Outcome<T>, owner: &F::Owner) {
+    unsafe fn end_alone(self, outcome: Outcome<T>, owner: &impl Owner) {
         // The memory is kept until user code is through with: an item of the same function at the
         // same place would be taken for this one, and wait for its end.
         // Most values are nothing to drop, and then nothing can unwind.
@@ -323,7 +376,7 @@ impl<I: Item, F: Job<T>, T> Run<I, F, T> {
     #[inline]
     unsafe fn free(self) {
         // SAFETY: the caller's promise.
-        unsafe { Closure::<I, F, T>::SHAPE.free(self.0.cast()) };
+        unsafe { self.shape.free(self.whole) };
     }
 }
 
@@ -331,23 +384,23 @@ impl<T> Outcome<T> {
     /// Puts it where it can be [taken](Self::take).
     ///
     /// # Safety
-    /// `body` must be the caller's, and nothing there.
-    unsafe fn put<F>(self, body: *mut Body<F, T>) -> End {
+    /// `body` must be the place of a [`Body`] with values of this type and the caller's, and
+    /// nothing there.
+    unsafe fn put(self, body: *mut u8) -> End {
         match self {
             Self::Value(value) => {
-                // SAFETY: the caller's promise.
-                unsafe { (&raw mut (*body).value).write(ManuallyDrop::new(value)) };
+                // SAFETY: the caller's promise; all members of a union are at its begin.
+                unsafe { body.cast::<T>().write(value) };
                 End::Value
             }
             Self::Panicked(payload) => {
-                let thrown = ManuallyDrop::new(Box::new(Thrown(payload)));
-                // SAFETY: the caller's promise.
-                unsafe { (&raw mut (*body).panic).write(thrown) };
+                // SAFETY: as above.
+                unsafe { body.cast::<Box<Thrown>>().write(Box::new(Thrown(payload))) };
                 End::Panicked
             }
             Self::Refused(why) => {
-                // SAFETY: the caller's promise.
-                unsafe { (&raw mut (*body).refused).write(why) };
+                // SAFETY: as above.
+                unsafe { body.cast::<Refused>().write(why) };
                 End::Refused
             }
         }

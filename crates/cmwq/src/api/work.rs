@@ -20,7 +20,7 @@ use crate::engine::threads::current;
 use crate::engine::wq::Queueing;
 use crate::os::generation;
 use crate::os::panic;
-use crate::os::panic::guarded;
+use crate::os::panic::{drop_guarded_in_line, guarded};
 use crate::os::sync::{Arc, Weak};
 use crate::record::symbol::{self, closures};
 
@@ -113,7 +113,7 @@ unsafe extern "C" fn run<N, I, F: Fn() + Send + Sync + 'static>(item: *mut WorkI
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
     // In its place, since the memory is kept until user code is through with: an item of the same
     // function that is made there would be taken for this one, and wait for its end.
-    guarded(|| drop(work));
+    drop_guarded_in_line(work);
 }
 
 impl<I> Embedded<I> {

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::os::foreign::harmless;
@@ -111,9 +112,53 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
 
 /// Calls something of the user's that must not unwind into the worker.
 pub(crate) fn guarded(what: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
-        // A payload may panic when it is dropped; what that panics with is leaked, or there would
-        // be no end to it.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    let mut what = Some(what);
+    catch(&mut || {
+        if let Some(what) = what.take() {
+            what();
+        }
+    });
+}
+
+/// Drops something of the user's that must not unwind into the worker.
+pub(crate) fn drop_guarded<T>(what: T) {
+    if needs_drop::<T>() {
+        empty_guarded(&mut Some(what));
     }
+}
+
+trait Empty {
+    fn empty(&mut self);
+}
+
+impl<T> Empty for Option<T> {
+    fn empty(&mut self) {
+        *self = None;
+    }
+}
+
+fn empty_guarded(what: &mut dyn Empty) {
+    catch(&mut || what.empty());
+}
+
+/// As [`drop_guarded`], where each item does it: compiled for each type, and in line.
+#[inline]
+pub(crate) fn drop_guarded_in_line<T>(what: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(what))) {
+        drop_payload(payload);
+    }
+}
+
+/// Compiled once, and not for each closure that a program queues.
+fn catch(what: &mut dyn FnMut()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
+        drop_payload(payload);
+    }
+}
+
+/// A payload may panic when it is dropped; what that panics with is leaked, or there would be no
+/// end to it.
+#[cold]
+fn drop_payload(payload: Box<dyn Any + Send>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use cmwq_core::WorkItem;
 
-use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Owner, Packet, Shape, State};
+use super::{AbortOnDrop, End, JoinError, LetGo, Origin, Outcome, Owner, Packet, Shape, State};
 use crate::api::refused::Refused;
 use crate::engine::item::grab;
 use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
 use crate::engine::tools::watchdog::WaitFor;
 use crate::os::generation;
-use crate::os::panic::guarded;
+use crate::os::panic::drop_guarded;
 use crate::record::symbol;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
@@ -236,10 +236,10 @@ impl<T> JoinHandle<T> {
         // SAFETY: nobody else knows of the closure any more; it has not run, and nothing is left in
         // it then.
         unsafe {
-            (closure.shape.drop_func)(closure.whole);
+            (closure.shape.let_go)(closure.whole, closure.shape, LetGo::TakenBack);
             closure.shape.free(closure.whole);
         }
-        guarded(|| drop(waker));
+        drop_guarded(waker);
         None
     }
 
@@ -323,7 +323,7 @@ impl<T> JoinHandle<T> {
             // dropped.
             unsafe { closure.shape.free(closure.whole) };
         }
-        guarded(|| drop(waker));
+        drop_guarded(waker);
         outcome
     }
 
@@ -345,7 +345,7 @@ impl<T> JoinHandle<T> {
                 return owner.unjoined(self.take_outcome(closure, end), origin);
             }
             let waker = closure.take_waker();
-            guarded(|| drop(waker));
+            drop_guarded(waker);
             if state.detach() {
                 self.closure = None;
             }

@@ -77,10 +77,15 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// Runs `func`, the closure that the ticket is for.
     pub(crate) fn run<T>(mut self, func: impl FnOnce() -> T) -> T {
+        let _running = self.begin();
+        func()
+    }
+
+    /// The closure begins.
+    fn begin(&mut self) -> Option<Running<'_>> {
         let waited = self.sample.take().map(|sample| self.samples().waited(&sample));
         self.leave();
-        let _running = waited.map(|since| Running { samples: self.samples(), since });
-        func()
+        waited.map(|since| Running { samples: self.samples(), since })
     }
 
     fn samples(&self) -> &Samples {
