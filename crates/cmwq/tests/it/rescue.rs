@@ -2,6 +2,7 @@
 //!
 //! The limit is on the threads of a user, so every scene has a user of its own.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -161,7 +162,7 @@ impl Stuck {
         queued.resize_with(cpus.len(), Default::default);
         eventually("all workers wait", || {
             // One that has left has left room for another one.
-            let is_full = procfs::all_are_named() && thread::Builder::new().spawn(|| ()).is_err();
+            let is_full = procfs::all_are_named() && !has_room();
             let pools = cpus.iter().zip(&pools).zip(&mut queued);
             pools.fold(is_full, |all_wait, ((cpu, pool), (nr_items, started))| {
                 let nr_workers = procfs::workers(pool).len();
@@ -180,6 +181,15 @@ impl Stuck {
         self.gate.open();
         self.items.into_iter().for_each(joined);
     }
+}
+
+/// Whether a thread can be had. It has left its room again: who asks once more would otherwise be
+/// refused because of it.
+fn has_room() -> bool {
+    let Ok(thread) = thread::Builder::new().spawn(sys::gettid) else { return false };
+    let path = format!("/proc/self/task/{}", thread.join().unwrap());
+    eventually("a thread has gone", || !Path::new(&path).exists());
+    true
 }
 
 /// What an item saw.
