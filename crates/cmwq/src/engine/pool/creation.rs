@@ -302,10 +302,9 @@ impl Pool {
         loop {
             let mut guard = self.lock_only();
             let leaving = guard.core.dismiss_one();
-            let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
-            Self::unlock_quietly(guard);
-            let Some(parker) = parker else { return };
-            parker.unpark(park::WAKE);
+            if !Self::unlock_to_leave(guard, leaving) {
+                return;
+            }
         }
     }
 
@@ -317,6 +316,11 @@ impl Pool {
             guard.refresh_standby(self);
             guard.mirror.culled();
         }
+        Self::unlock_to_leave(guard, leaving)
+    }
+
+    /// Drops the lock, and wakes the idle worker that is to leave. Whether there is one.
+    pub(crate) fn unlock_to_leave(guard: PoolGuard<'_>, leaving: Option<WorkerId>) -> bool {
         let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
         Self::unlock_quietly(guard);
         if let Some(parker) = parker {

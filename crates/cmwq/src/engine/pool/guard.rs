@@ -17,6 +17,7 @@ use crate::os::sync::MutexGuard;
 /// | `unlock_to_run` | a worker, to run what it has claimed | the same, but others tell the watchdog |
 /// | `unlock_for_later` | holds a queue's lock | the same, but the caller acts, and tells the watchdog, once he holds none |
 /// | `unlock_to_create` | creates a worker, or leaves that to others | rescuers are called if it takes long |
+/// | `unlock_to_leave` | has asked whether an idle worker is to leave | that one is woken; the mapping follows |
 /// | `unlock_quietly` | has changed numbers that nobody has to act on | the mapping follows |
 /// | dropping it | has only asked, or comes back | nothing: the mapping follows when one of the others comes |
 ///

@@ -20,7 +20,6 @@ use crate::engine::tools::attrs::Priority;
 use crate::engine::tools::plan::NEVER;
 use crate::os::IS_MODEL;
 use crate::os::clock;
-use crate::os::park;
 use crate::os::sense;
 use crate::os::sync::{Arc, AtomicU64, Ordering, lock};
 
@@ -232,14 +231,11 @@ impl Loop {
                 if leaving.is_some() {
                     guard.mirror.culled();
                 }
-                let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
                 let next = guard.core.cull_at();
-                Pool::unlock_quietly(guard);
-                let Some(parker) = parker else {
+                if !Pool::unlock_to_leave(guard, leaving) {
                     self.service.cull_at(next);
                     break;
-                };
-                parker.unpark(park::WAKE);
+                }
             }
         }
     }
