@@ -95,7 +95,8 @@ impl BitOrAssign for TickFound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
     role: TickRole,
-    shortest: Nanos,
+    /// Workers waited for processes at the last tick.
+    has_processes: bool,
     interval: Nanos,
     /// Ticks in a row that let no worker start.
     fruitless: u32,
@@ -105,7 +106,7 @@ impl Tick {
     /// A tick that has not begun.
     #[must_use]
     pub const fn new(role: TickRole) -> Self {
-        Self { role, shortest: role.shortest(), interval: TICK_FIRST_NS, fruitless: 0 }
+        Self { role, has_processes: false, interval: TICK_FIRST_NS, fruitless: 0 }
     }
 
     /// The better source is not there: it was chosen, and the system refuses it.
@@ -118,7 +119,7 @@ impl Tick {
     /// nanoseconds it comes.
     #[must_use]
     pub const fn begin(&mut self) -> Nanos {
-        self.interval = max(TICK_FIRST_NS, self.shortest);
+        self.interval = max(TICK_FIRST_NS, self.shortest());
         self.interval
     }
 
@@ -135,25 +136,29 @@ impl Tick {
     #[must_use]
     pub const fn after(&mut self, found: TickFound) -> Nanos {
         let TickFound { has_woken, has_processes } = found;
-        let (shortest, fruitless) = if has_processes {
-            (TICK_SHORTEST_FOR_PROCESSES_NS, FRUITLESS_TICKS_ALONE)
-        } else {
-            (self.role.shortest(), self.role.fruitless())
-        };
-        self.shortest = shortest;
+        self.has_processes = has_processes;
         self.fruitless = if has_woken { 0 } else { self.fruitless + 1 };
         if self.fruitless == 2 * TICKS_BEHIND {
             // More say nothing more; this, too, is a number at which the interval doubles.
             self.fruitless = TICKS_BEHIND;
         }
         self.interval = if has_woken {
-            max(self.interval / 2, self.shortest)
-        } else if self.fruitless.is_multiple_of(fruitless) {
+            max(self.interval / 2, self.shortest())
+        } else if self.fruitless.is_multiple_of(self.doubles_after()) {
             min(self.interval * 2, self.role.longest())
         } else {
             self.interval
         };
         self.interval
+    }
+
+    const fn shortest(&self) -> Nanos {
+        if self.has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { self.role.shortest() }
+    }
+
+    /// Ticks in a row that let no worker start.
+    const fn doubles_after(&self) -> u32 {
+        if self.has_processes { FRUITLESS_TICKS_ALONE } else { self.role.fruitless() }
     }
 }
 
