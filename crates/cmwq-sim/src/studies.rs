@@ -11,3 +11,21 @@ pub mod contention;
 pub mod crypt;
 pub mod energy;
 pub mod scale;
+
+use crate::config::{Config, Costs, Detect, TickRole};
+
+/// What switching, creating and detecting take in the studies that ask for counts, and have no
+/// figures of a real machine to meet.
+fn round_costs() -> Config {
+    const US: crate::Nanos = 1_000;
+    Config {
+        costs: Costs { switch: 500, create: 10 * US, slice: None, unlocked: 0, push: 0 },
+        detect: Detect {
+            blocked: 3 * US,
+            resumed: 3 * US,
+            tick: Some(TickRole::Alone),
+            ..Detect::default()
+        },
+        ..Config::exact(1)
+    }
+}

@@ -16,14 +16,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Nanos;
-use crate::config::{Checks, Config, Costs, Detect, TickRole};
+use crate::config::{Checks, Config};
 use crate::event::{Event, PoolNo, What, WorkerNo};
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
 use crate::scenario::{Flag, Flags, QueueSpec};
 use crate::topology::{Scope, Shape};
-
-const US: Nanos = 1_000;
 
 /// How long a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,16 +169,9 @@ impl Load {
     pub fn run(&self, holds: Holds) -> Contention {
         let config = Config {
             shape: Shape::Pods { cpus: self.cpus, pod_cpus: self.cpus, node_pods: 1 },
-            costs: Costs { switch: 500, create: 10 * US, slice: None, unlocked: 0, push: 0 },
-            detect: Detect {
-                blocked: 3 * US,
-                resumed: 3 * US,
-                tick: Some(TickRole::Alone),
-                ..Detect::default()
-            },
             checks: Checks::None,
             keep_events: true,
-            ..Config::exact(1)
+            ..super::round_costs()
         };
         let mut outcome = crate::simulate(&self.plan(), &config);
         let is_last = |event: &Event| event.t > outcome.last_item;

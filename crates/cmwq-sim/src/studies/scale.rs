@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::Nanos;
 use cmwq_core::place::QueueKind;
 
-use crate::config::{Config, Costs, Detect, Hotplug, TickRole};
+use crate::config::{Config, Hotplug};
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
 use crate::scenario::{Flag, Flags, QueueSpec};
@@ -39,19 +39,7 @@ pub struct Size {
 pub fn config(seed: u64, size: Size) -> Config {
     let at_most = (size.shape.cpus() / 8).max(1);
     let hotplug = Hotplug { gap: 500 * US, away: 2_000 * US, at_most };
-    Config {
-        seed,
-        shape: size.shape,
-        costs: Costs { switch: 500, create: 10 * US, slice: None, unlocked: 0, push: 0 },
-        detect: Detect {
-            blocked: 3 * US,
-            resumed: 3 * US,
-            tick: Some(TickRole::Alone),
-            ..Detect::default()
-        },
-        hotplug: Some(hotplug),
-        ..Config::exact(1)
-    }
+    Config { seed, shape: size.shape, hotplug: Some(hotplug), ..super::round_costs() }
 }
 
 /// What items do; many share a program.
