@@ -15,7 +15,7 @@ use super::TracedQueue;
 #[cfg(feature = "tracing")]
 use super::{TracedPool, callers};
 #[cfg(feature = "tracing")]
-use crate::os::panic::guarded;
+use crate::os::panic::{drop_guarded, guarded};
 
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
@@ -72,7 +72,7 @@ pub(super) struct Executing(Option<tracing::span::EnteredSpan>);
 impl Drop for Executing {
     fn drop(&mut self) {
         if let Some(entered) = self.0.take() {
-            guarded(|| drop(entered));
+            drop_guarded(entered);
         }
     }
 }
