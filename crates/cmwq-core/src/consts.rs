@@ -41,6 +41,14 @@ pub const WAITS_SOON_NS: u64 = 2_000_000;
 /// After so many such items in a row a managed pool starts others although enough workers run. Not
 /// the kernel's.
 pub const MANY_FIRST_WAITS: u8 = 4;
+/// A process that is found waiting so soon after its worker began to stand for it waits soon: 10
+/// ms, since a look may come late. Not the kernel's.
+pub const PROCESS_WAITS_SOON_NS: u64 = 10_000_000;
+/// After so many such processes in a row an idle CPU is enough for one more to be started. Not the
+/// kernel's.
+pub const MANY_SOON_PROCESSES: u8 = 4;
+/// But not beside so many times as many workers as may run. Not the kernel's.
+pub const MOST_BESIDE_SOON: u32 = 3;
 /// After so many claims in a row in which no batch was called back, a worker claims several items
 /// at once; later batches are longer. Not the kernel's.
 pub const CALM_CLAIMS: u8 = 4;

@@ -294,6 +294,8 @@ pub struct PoolState {
     first_waits: u8,
     /// How many of those, in a row, computed for a while before they waited, see `waiting`.
     soon_waits: u8,
+    /// Processes in a row that waited soon after they were started, see `processes`.
+    soon_processes: u8,
     /// How many workers were ever reported blocked.
     nr_blocked_reports: u64,
     /// An item waited for a slot since [`forget_inactive`](Self::forget_inactive) found none.
@@ -347,6 +349,7 @@ impl PoolState {
             short_wakes: 0,
             first_waits: 0,
             soon_waits: 0,
+            soon_processes: 0,
             nr_blocked_reports: 0,
             had_inactive: false,
             activations: Activations::off(),

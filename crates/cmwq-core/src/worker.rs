@@ -93,7 +93,8 @@ pub(crate) struct Worker {
     pub(crate) die: bool,
     /// Already woken from idle; a second kick would be wasted.
     pub(crate) woken: bool,
-    /// Woken to begin an item although enough workers run, see `pool/waiting`.
+    /// Woken to begin an item although enough workers run, see `pool/waiting` and
+    /// `pool/processes`.
     pub(crate) begins_anyway: bool,
     /// Serves this pool but belongs to another: not in `nr_workers`, never counted in `nr_running`.
     pub(crate) guest: bool,
@@ -106,6 +107,8 @@ pub(crate) struct Worker {
     pub(crate) seq: u64,
     /// The run in which it stands for processes, see `pool/processes`; 0: none.
     pub(crate) process_in: u64,
+    /// When it began to, if none of them was found waiting yet.
+    pub(crate) process_since: Option<Nanos>,
     pub(crate) last_active: Nanos,
     pub(crate) idle_prev: Option<WorkerId>,
     pub(crate) idle_next: Option<WorkerId>,
@@ -131,6 +134,7 @@ impl Worker {
             scheduled: List::new(),
             seq: 0,
             process_in: 0,
+            process_since: None,
             last_active: 0,
             idle_prev: None,
             idle_next: None,

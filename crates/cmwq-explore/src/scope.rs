@@ -157,7 +157,8 @@ pub struct Faults {
     pub false_reports: u8,
     /// A worker wakes up that nobody woke.
     pub spurious_wakes: u8,
-    /// A pool begins to believe that its items wait first, or stops believing it.
+    /// A managed pool begins to believe that its items wait first, or stops believing it; another
+    /// one, that its processes wait soon.
     pub beliefs: u8,
     /// A worker that was woken for work gets no CPU for so long that the ticks find out.
     pub starvations: u8,

@@ -47,6 +47,7 @@ pub fn gate() -> Vec<Scope> {
         workers::hogs(),
         workers::hogs_managed(),
         workers::processes(),
+        workers::processes_wait_soon(),
         items::limits(),
         items::cancelling(),
         items::inactive_barriers(),

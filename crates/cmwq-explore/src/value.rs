@@ -145,6 +145,7 @@ impl Value {
             short_wakes,
             first_waits,
             soon_waits,
+            soon_processes,
             is_called,
             ticks_awaiting,
             idle: _,
@@ -183,7 +184,7 @@ impl Value {
             self.op(flag);
         }
         self.bytes.extend(concurrency.to_le_bytes());
-        self.bytes.extend([short_wakes, first_waits, soon_waits, ticks_awaiting]);
+        self.bytes.extend([short_wakes, first_waits, soon_waits, soon_processes, ticks_awaiting]);
     }
 
     fn pool(&mut self, world: &World<'_>, n: usize, value: &PoolValue, pools: &[PoolValue]) {
@@ -283,6 +284,7 @@ impl Value {
             sleeping,
             cpu_intensive,
             stands_for_process,
+            is_process_new,
             die,
             woken,
             begins_anyway,
@@ -291,8 +293,9 @@ impl Value {
             current,
             ref scheduled,
         } = *worker;
-        let flags = [sleeping, cpu_intensive, stands_for_process, die, woken, begins_anyway, lent];
-        let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
+        let process = [stands_for_process, is_process_new];
+        let flags = [sleeping, cpu_intensive, die, woken, begins_anyway, lent];
+        let flags = flags.iter().chain(&process).fold(0, |bits, &flag| bits << 1 | u8::from(flag));
         self.bytes.extend([phase, flags]);
         match current {
             None => self.bytes.push(0xfe),

@@ -41,6 +41,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::LooksTellOfNeed, "refused", "nobody creates a worker"),
     (Rule::LooksWakeOthers, "alarms", "was never told that it was woken"),
     (Rule::WaitersStandForProcesses, "processes", "a wait for a process"),
+    (Rule::AlarmedBegin, "processes-wait-soon", "no fair continuation"),
     (Rule::HogsNeedRoom, "hogs-managed", "hogs do not count"),
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
     (Rule::RunsLeftBehindAreFound, "ordered-taken-back", "was cancelled with waiting"),

@@ -69,6 +69,10 @@ pub(crate) enum Due {
     /// The thread on this CPU has burnt so much, in this burst.
     Burnt(u32, Nanos, u64),
     Report(Report),
+    /// The tick looks at the worker of a report that nobody has heard.
+    LateReport(Report),
+    /// A CPU of the pool may be idle beside workers at whom nobody has looked.
+    Alarm(PoolNo),
     Created(PoolNo, Creation),
     Cull(PoolNo),
     Retry,
@@ -187,6 +191,8 @@ pub(crate) struct Thread {
     looked: Looked,
     marks: Marks,
     class: Class,
+    /// When its item began to stand for a process that was not found waiting yet.
+    process_since: Option<Nanos>,
 }
 
 impl Thread {
@@ -446,6 +452,8 @@ impl<'a> Engine<'a> {
             Due::Wake(tid) => self.wake(tid),
             Due::Burnt(cpu, burnt, burst) => self.burnt(cpu, burnt, burst),
             Due::Report(report) => self.deliver(report),
+            Due::LateReport(report) => self.look_at_blocked(report),
+            Due::Alarm(pool) => self.alarm_if_unseen(pool),
             Due::Created(pool, creation) => self.created(pool, creation),
             Due::Cull(pool) => self.cull(pool),
             Due::Retry => self.retry(),
@@ -502,6 +510,7 @@ impl<'a> Engine<'a> {
             looked: Looked::default(),
             marks: Marks::default(),
             class: Class::None,
+            process_since: None,
         });
     }
 

@@ -80,6 +80,11 @@ pub enum What {
     BeginsAnother(PoolNo),
     /// It was told that an item had not waited.
     ToldNotWaited(PoolNo),
+    /// A process of an item of the pool was found waiting for the first time, so long after it was
+    /// started; or it has ended, and was not found.
+    ProcessWaited(PoolNo, Option<Nanos>),
+    /// A CPU idles, and that is enough for the pool to begin another item.
+    BeginsOnAlarm(PoolNo),
     /// A flush of the queue began.
     FlushBegan(usize, QueueId),
     /// It returned.

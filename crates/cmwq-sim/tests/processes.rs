@@ -77,3 +77,41 @@ fn behind_its_process_an_item_is_one_like_others() {
     let events = play(&plan(&[&announced, &[Op::Burn(MS)]]));
     starts(&events, 1, 0);
 }
+
+/// How often an idle CPU alone was enough to begin an item.
+fn unseen(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event.what, What::BeginsOnAlarm(_))).count()
+}
+
+/// Computes for so long before it waits.
+fn fetches(first: Nanos) -> [Op; 4] {
+    [Op::Process(true), Op::Burn(first), Op::Sleep(500 * MS), Op::Process(false)]
+}
+
+/// The first four are looked at, and the next three waits are believed. When the last one waits no
+/// work does.
+#[test]
+fn when_processes_wait_soon_an_idle_cpu_is_enough_for_the_next() {
+    let events = play(&plan(&[&fetches(MS)[..]; 8]));
+    for item in 0..8 {
+        starts(&events, item, item as Nanos * MS);
+    }
+    assert_eq!(unseen(&events), 3);
+}
+
+/// 10 ms is not soon. Where nobody looks on the alarm, the tick finds out 1 ms later.
+#[test]
+fn processes_that_compute_first_are_looked_at() {
+    for (first, expected) in [(8 * MS, 3), (10 * MS, 0)] {
+        let events = play(&plan(&[&fetches(first)[..]; 8]));
+        assert_eq!(unseen(&events), expected, "{first} ns");
+    }
+}
+
+/// One that ends and was not found waiting: the next three are looked at again.
+#[test]
+fn a_process_that_never_waits_ends_the_belief() {
+    let fetch = &fetches(MS)[..];
+    let plan = plan(&[fetch, fetch, fetch, fetch, COMPUTES, fetch, fetch, fetch, fetch]);
+    assert_eq!(unseen(&play(&plan)), 0);
+}

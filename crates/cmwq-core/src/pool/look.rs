@@ -10,7 +10,7 @@
 use core::borrow::BorrowMut;
 
 use super::{Kick, PoolState, Rule};
-use crate::ids::{WorkerId, WqKey};
+use crate::ids::{Nanos, WorkerId, WqKey};
 use crate::work::WorkFn;
 
 /// What a worker is found to be.
@@ -72,12 +72,13 @@ impl PoolState {
     /// Whether the pool is to be watched now is asked behind it
     /// ([`watch_when_full`](Self::watch_when_full)): mostly it is watched, since it was looked at.
     ///
-    /// `me`: an idle worker that looked itself. It asks for work right afterwards, so it is not
+    /// `now`: when they were found. `me`: an idle worker that looked itself. It asks for work right afterwards, so it is not
     /// woken, and nobody else comes in its place.
     pub fn report_look<F: BorrowMut<Finding>>(
         &mut self,
         findings: &mut [F],
         me: Option<WorkerId>,
+        now: Nanos,
     ) -> Option<Kick> {
         let mut wake = None;
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| one.is_back()) {
@@ -86,7 +87,7 @@ impl PoolState {
             let _ = self.worker_resumed(finding.id, finding.seq);
         }
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
-            let kick = self.report_one(finding);
+            let kick = self.report_one(finding, now);
             let is_own =
                 me.is_some_and(|me| kick == Kick::Wake(me) || !self.keeps(Rule::LooksWakeOthers));
             if self.has_use(kick) && !is_own {
@@ -108,7 +109,7 @@ impl PoolState {
         }
     }
 
-    fn report_one(&mut self, finding: &mut Finding) -> Kick {
+    fn report_one(&mut self, finding: &mut Finding, now: Nanos) -> Kick {
         let (id, seq) = (finding.id, finding.seq);
         if finding.found == Found::Hog {
             let hog = self.worker_cpu_intensive(id, seq);
@@ -120,6 +121,9 @@ impl PoolState {
         let before = self.nr_blocked_reports;
         let kick = self.worker_blocked(id, seq);
         finding.is_news = self.nr_blocked_reports != before;
+        if finding.is_news {
+            self.process_found_waiting(id, now);
+        }
         finding.is_unbound = self.is_unbound(id, seq);
         kick
     }

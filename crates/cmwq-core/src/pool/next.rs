@@ -50,10 +50,7 @@ impl PoolState {
                     if let Some(next) = self.recheck(id, &now) {
                         return next;
                     }
-                    self.update(id, |w| {
-                        w.phase = Phase::Working;
-                        w.begins_anyway = false;
-                    });
+                    self.update(id, |w| w.phase = Phase::Working);
                     self.assert_standby();
                 }
             }
@@ -99,9 +96,11 @@ impl PoolState {
         // Whether work waits `first_to_start` says.
         while policy::keep_working(true, self.nr_running, self.config.concurrency)
             || self.items_wait_first()
+            || self.begins_anyway(id)
         {
             let node = self.first_to_start()?;
             if self.assign(node, id) {
+                self.worker(id).begins_anyway = false;
                 return Some(node);
             }
         }

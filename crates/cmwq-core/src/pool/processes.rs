@@ -7,22 +7,37 @@
 //! [`evidence::look_for`](crate::detect::evidence::look_for). The worker's own report of its wait
 //! makes no room.
 //!
+//! Whether a process runs is dear to find out, and most looks that an alarm causes find that it
+//! does: it is just being started, or Linux has put two on one CPU. So while a pool's processes
+//! *wait soon* after they were started, the last four of them, the idle CPU itself is enough: who
+//! was woken by the alarm begins another item, and nobody is looked at. The next tick finds who
+//! waits. If more of them run than that takes into account, they share the CPUs until then; so
+//! there is a limit, and at it an alarm causes a look again.
+//!
 //! KERNEL: no twin. There a worker that waits for a process of user space
 //! (`call_usermodehelper_exec_work`) does not count while it waits.
+//!
+//! Why: docs/decisions/descendants-by-proc.md
 
 use super::{Kick, PoolState, Rule};
-use crate::ids::WorkerId;
+use crate::consts::{MANY_SOON_PROCESSES, MOST_BESIDE_SOON, PROCESS_WAITS_SOON_NS};
+use crate::ids::{Nanos, WorkerId};
 
 impl PoolState {
-    /// Worker `id`, in run `seq`, begins (`stands`) or ends to stand for processes. The worker
-    /// itself reports that, so it runs now. It ends with the run at the latest.
-    pub fn worker_stands_for_process(&mut self, id: WorkerId, seq: u64, stands: bool) {
-        if self.workers.get(id.0).is_some_and(|worker| worker.seq == seq) {
-            self.update(id, |w| {
-                w.process_in = if stands { seq } else { 0 };
-                w.sleeping = false;
-            });
+    /// Worker `id`, in run `seq`, begins (`stands`) or ends to stand for processes, at `now`. The
+    /// worker itself reports that, so it runs now. It ends with the run at the latest.
+    pub fn worker_stands_for_process(&mut self, id: WorkerId, seq: u64, stands: bool, now: Nanos) {
+        if self.workers.get(id.0).is_none_or(|worker| worker.seq != seq) {
+            return;
         }
+        if !stands && self.worker(id).process_since.take().is_some() {
+            self.process_waited(None);
+        }
+        self.update(id, |w| {
+            w.process_in = if stands { seq } else { 0 };
+            w.process_since = stands.then_some(now);
+            w.sleeping = false;
+        });
     }
 
     /// Whether worker `id` stands for processes in run `seq`.
@@ -39,5 +54,47 @@ impl PoolState {
             return Kick::None;
         }
         self.worker_blocked(id, seq)
+    }
+
+    /// Worker `id` was found blocked at `now`.
+    pub(super) fn process_found_waiting(&mut self, id: WorkerId, now: Nanos) {
+        let worker = self.worker(id);
+        if worker.stands_for_process()
+            && let Some(since) = worker.process_since.take()
+        {
+            self.process_waited(Some(now.saturating_sub(since)));
+        }
+    }
+
+    /// A process was found waiting for the first time, so long `after` its worker began to stand
+    /// for it, in nanoseconds; `None`: it has ended and was never found waiting. The pool learns
+    /// that by itself; for searches, which have no times.
+    pub fn process_waited(&mut self, after: Option<Nanos>) {
+        let is_soon = after.is_some_and(|after| after < PROCESS_WAITS_SOON_NS);
+        self.soon_processes = if is_soon { self.soon_processes.saturating_add(1) } else { 0 };
+    }
+
+    /// Whether the pool's processes wait soon after they were started.
+    pub(super) const fn processes_wait_soon(&self) -> bool {
+        self.soon_processes >= MANY_SOON_PROCESSES
+    }
+
+    /// Idle worker `me` was woken by an alarm: a CPU idles. Whether it begins another item,
+    /// although the pool believes that enough workers run. It asks for work right afterwards, and
+    /// nobody is to be looked at.
+    pub fn begins_on_alarm(&mut self, me: WorkerId) -> bool {
+        let most = self.config.concurrency.saturating_mul(MOST_BESIDE_SOON);
+        let is_wanted = self.processes_wait_soon() && self.work_waits() && self.is_at_capacity();
+        if !is_wanted || self.nr_running >= most || !self.all_running_stand_for_processes() {
+            return false;
+        }
+        self.worker(me).begins_anyway = true;
+        true
+    }
+
+    /// Whether there is nobody who is cheap to look at.
+    fn all_running_stand_for_processes(&self) -> bool {
+        let mut running = self.workers.iter().filter(|(_, worker)| worker.is_counted());
+        running.all(|(_, worker)| worker.current.is_none() || worker.stands_for_process())
     }
 }

@@ -86,6 +86,8 @@ pub enum Rule {
     QueuesBehindOthers,
     /// A worker that stands for a process is not blocked by waiting for it.
     WaitersStandForProcesses,
+    /// Who is to begin an item since a CPU idles takes one although enough workers run.
+    AlarmedBegin,
     /// A hog of a managed pool that has waited is one again only if there is room.
     HogsNeedRoom,
     /// An item that is to be queued later, on a queue that is shut down, is refused, and not queued
@@ -155,6 +157,7 @@ impl Rule {
         Self::BatchesComeBack,
         Self::QueuesBehindOthers,
         Self::WaitersStandForProcesses,
+        Self::AlarmedBegin,
         Self::HogsNeedRoom,
         Self::ShutQueuesRefuseTimers,
         Self::ArmingAsksWithTheLock,

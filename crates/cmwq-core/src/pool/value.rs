@@ -4,13 +4,15 @@
 //! Left out, because no decision reads them: counters of items, records for tracing, what has
 //! changed since the last look. Left out, because the search has only one value of them: when a
 //! worker went idle (surplus workers leave at once), and how often a pwq kept a slot of its node
-//! (only limits of 64 or more read that). Left out, because they are only names: the number of a
+//! (only limits of 64 or more read that); it has no times, so when a worker began to stand for a
+//! process is left out, too. Left out, because they are only names: the number of a
 //! run, and the free places of the tables.
 
 use alloc::vec::Vec;
 
 use super::PoolState;
 use super::closing::Closing;
+use crate::consts::MANY_SOON_PROCESSES;
 use crate::ids::{Nanos, PwqId, WorkerId, WqKey};
 use crate::list::List;
 use crate::work::WorkItem;
@@ -39,6 +41,8 @@ pub struct PoolValue {
     pub first_waits: u8,
     /// How many of those, in a row, computed for a while before they waited.
     pub soon_waits: u8,
+    /// Processes in a row that waited soon, as far as they matter.
+    pub soon_processes: u8,
     /// It was called to help.
     pub is_called: bool,
     /// Ticks that have waited for a worker to come.
@@ -94,6 +98,8 @@ pub struct WorkerValue {
     pub cpu_intensive: bool,
     /// Stands for others in this run.
     pub stands_for_process: bool,
+    /// None of those was found waiting yet.
+    pub is_process_new: bool,
     /// It was told to leave.
     pub die: bool,
     /// Woken from idle, and not here yet.
@@ -159,6 +165,7 @@ impl PoolState {
             short_wakes: self.short_wakes,
             first_waits: self.first_waits,
             soon_waits: self.soon_waits,
+            soon_processes: self.soon_processes.min(MANY_SOON_PROCESSES),
             is_called: self.is_called,
             ticks_awaiting: self.ticks_awaiting,
             idle: idle.collect(),
@@ -184,6 +191,7 @@ impl PoolState {
             sleeping: worker.sleeping,
             cpu_intensive: worker.cpu_intensive,
             stands_for_process: worker.stands_for_process(),
+            is_process_new: worker.process_since.is_some(),
             die: worker.die,
             woken: worker.woken,
             begins_anyway: worker.begins_anyway,

@@ -22,7 +22,7 @@
 //!
 //! Why: docs/decisions/items-that-wait-first.md
 
-use super::{Kick, PoolState};
+use super::{Kick, PoolState, Rule};
 use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_FIRST_WAITS, WAITS_FIRST_NS, WAITS_SOON_NS};
 use crate::ids::{Nanos, WorkerId};
 
@@ -103,7 +103,9 @@ impl PoolState {
     /// Whether the worker was woken to begin an item although enough run, and there is one still.
     pub(super) fn begins_anyway(&self, id: WorkerId) -> bool {
         let begins_anyway = self.workers.get(id.0).is_some_and(|worker| worker.begins_anyway);
-        begins_anyway && self.items_wait_first() && self.work_waits()
+        let may_begin = self.items_wait_first()
+            || (self.processes_wait_soon() && self.keeps(Rule::AlarmedBegin));
+        begins_anyway && may_begin && self.work_waits()
     }
 
     /// Whether the pool's items wait first, and compute for a while before they do.

@@ -1,7 +1,7 @@
 //! A worker that waits for a process counts as running while the process does.
 
 use super::support::{Fixture, ItemPtr};
-use crate::{Kick, WorkerId};
+use crate::{Kick, Nanos, Next, WorkerId};
 
 /// A per-CPU pool whose worker `b` runs the first item and watches while the second waits.
 fn watching() -> (Fixture, [WorkerId; 2], [ItemPtr; 2]) {
@@ -15,7 +15,7 @@ fn watching() -> (Fixture, [WorkerId; 2], [ItemPtr; 2]) {
 impl Fixture {
     fn watches(&mut self, id: WorkerId, watches: bool) {
         let seq = self.seq(id);
-        self.worker_stands_for_process(id, seq, watches);
+        self.worker_stands_for_process(id, seq, watches, 0);
         self.check();
     }
 
@@ -69,6 +69,83 @@ fn a_watch_ends_with_its_run() {
     let _ = f.queue_new(pwq);
     assert_eq!(f.waits(b), Kick::Wake(a), "the next item stands for itself");
     let seq = f.seq(b);
-    f.worker_stands_for_process(b, seq - 1, true);
+    f.worker_stands_for_process(b, seq - 1, true, 0);
     assert!(!f.stands_for_process(b, seq), "of an earlier run nothing is heard");
+}
+
+/// Two CPUs, on which two workers run that stand for processes; the third stands by while more
+/// items wait.
+fn two_processes() -> (Fixture, WorkerId) {
+    let (mut f, workers) = Fixture::new(2, 4);
+    let pwq = f.pwq(256);
+    for _ in 0..12 {
+        f.queue_new(pwq);
+    }
+    for &id in &workers[..2] {
+        let _ = f.claim(id);
+        f.watches(id, true);
+    }
+    (f, workers[2])
+}
+
+const SOON: Nanos = 9_999_999;
+
+#[test]
+fn four_processes_that_waited_soon_make_an_alarm_enough() {
+    let (mut f, standby) = two_processes();
+    for _ in 0..3 {
+        f.process_waited(Some(SOON));
+        assert!(!f.begins_on_alarm(standby));
+    }
+    f.process_waited(Some(SOON));
+    assert!(f.begins_on_alarm(standby));
+    let _ = f.claim(standby);
+    assert_eq!(f.nr_running(), 3, "one more than may run");
+    for waited in [Some(SOON + 1), None] {
+        (0..4).for_each(|_| f.process_waited(Some(SOON)));
+        f.process_waited(waited);
+        assert!(!f.begins_on_alarm(standby), "{waited:?}");
+    }
+}
+
+/// Its flag is used up with one item.
+#[test]
+fn who_begins_on_an_alarm_takes_one_item() {
+    let (mut f, standby) = two_processes();
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    assert!(f.begins_on_alarm(standby));
+    let _ = f.claim(standby);
+    f.watches(standby, true);
+    f.watches(standby, false);
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    let _ = f.finish(standby);
+    assert!(matches!(f.next(standby), Next::Sleep { work_waits: true }));
+}
+
+/// Somebody who stands for nobody is cheap to look at.
+#[test]
+fn beside_a_worker_that_computes_itself_an_alarm_looks() {
+    let (mut f, standby) = two_processes();
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    assert!(f.begins_on_alarm(standby));
+    let _ = f.claim(standby);
+    let other = f.worker();
+    assert!(!f.begins_on_alarm(other), "the third stands for nobody yet");
+    f.watches(standby, true);
+    assert!(f.begins_on_alarm(other));
+}
+
+#[test]
+fn alarms_begin_items_beside_three_times_as_many_as_may_run_at_most() {
+    let (mut f, standby) = two_processes();
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    let mut next = standby;
+    for running in 3..=6 {
+        assert!(f.begins_on_alarm(next), "{running}");
+        let _ = f.claim(next);
+        f.watches(next, true);
+        assert_eq!(f.nr_running(), running);
+        next = f.worker();
+    }
+    assert!(!f.begins_on_alarm(next), "somebody has to look now");
 }

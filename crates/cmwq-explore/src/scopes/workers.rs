@@ -187,6 +187,19 @@ pub(super) fn processes() -> Scope {
     }
 }
 
+/// The pool believes that its processes wait soon, or does not: the idle worker that the sentinel
+/// wakes begins an item beside one that is stuck, or looks at it.
+pub(super) fn processes_wait_soon() -> Scope {
+    Scope {
+        name: "processes-wait-soon",
+        about: "an alarm begins an item beside processes, while a pool believes that they wait soon",
+        items: programs(&[&[Watch, WaitFor(1), Unwatch], &[Watch, Unwatch], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0)], &[Queue(2, 0, 0)]]),
+        faults: Faults { beliefs: 2, alarms: true, ..NONE },
+        ..processes()
+    }
+}
+
 /// Workers are told to leave while others are woken, and items are taken back meanwhile.
 pub(super) fn culling() -> Scope {
     Scope {

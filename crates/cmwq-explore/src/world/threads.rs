@@ -1,6 +1,6 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
-use cmwq_core::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use cmwq_core::consts::{MANY_FIRST_WAITS, MANY_SOON_PROCESSES, WAITS_FIRST_NS};
 use cmwq_core::help;
 use cmwq_core::{
     Claim, Finding, Found, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue,
@@ -341,7 +341,7 @@ impl World<'_> {
         let core = &mut self.pools[usize::from(pool)].core;
         let had_backlog = core.has_backlog();
         let (tid, me) = by.map_or((SERVICE, None), |(tid, me)| (tid, Some(me)));
-        let room = core.report_look(findings, me);
+        let room = core.report_look(findings, me, 0);
         let has_posted = self.left.lending && core.has_backlog() && !had_backlog;
         let replace = |kick| core.replace_blocked(kick, has_posted, || false, || others_wait);
         let kick = room.map_or(Kick::None, replace);
@@ -369,7 +369,7 @@ impl World<'_> {
     }
 
     /// The sentinel wakes an idle worker, which looks itself and finds another one blocked, or
-    /// back. It asks for work right afterwards, under another hold of the lock. That it was woken
+    /// back; or it begins another item at once. It asks for work right afterwards, under another hold of the lock. That it was woken
     /// the core does not know, so it makes no difference when that was.
     pub(crate) fn alarm(&mut self, looks: Tid, other: Tid) -> Progress {
         let Some((pool, finding)) = self.finding(other) else { return Progress::Blocked };
@@ -380,7 +380,11 @@ impl World<'_> {
             return Progress::Blocked;
         }
         (thread.token, thread.at) = (false, At::Awake);
-        self.report_look(pool, &mut [finding], Some((looks, me)));
+        if self.pools[usize::from(pool)].core.begins_on_alarm(me) {
+            self.unlock(looks, pool, Kick::None);
+        } else {
+            self.report_look(pool, &mut [finding], Some((looks, me)));
+        }
         Progress::Moved
     }
 
@@ -414,7 +418,7 @@ impl World<'_> {
             let p = &mut self.pools[usize::from(pool)].core;
             let counted = |p: &PoolState| p.worker_view(id).map(|view| (view.seq, view.running));
             if let Some((seq, _)) = counted(p) {
-                p.worker_stands_for_process(id, seq, stands);
+                p.worker_stands_for_process(id, seq, stands, 0);
                 let before = counted(p);
                 if stands {
                     assert_eq!(p.worker_waits(id, seq), Kick::None, "a wait for a process wakes");
@@ -445,11 +449,11 @@ impl World<'_> {
     pub(crate) fn believe(&mut self, pool: u8) -> Progress {
         let Some(left) = self.left.beliefs.checked_sub(1) else { return Progress::Blocked };
         let p = &mut self.pools[usize::from(pool)].core;
-        if !p.config().is_managed() {
-            return Progress::Blocked;
-        }
         self.left.beliefs = left;
-        if p.value().first_waits >= MANY_FIRST_WAITS {
+        if !p.config().is_managed() {
+            let after = (p.value().soon_processes < MANY_SOON_PROCESSES).then_some(0);
+            (0..MANY_SOON_PROCESSES).for_each(|_| p.process_waited(after));
+        } else if p.value().first_waits >= MANY_FIRST_WAITS {
             p.learn_wait(None, false);
         } else {
             let soon = Waited { before: WAITS_FIRST_NS, after: Nanos::MAX };

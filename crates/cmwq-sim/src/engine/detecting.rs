@@ -23,8 +23,8 @@ use crate::plan::{ItemId, Sighting};
 /// A report about a worker's run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
-    pool: PoolNo,
-    finding: Finding,
+    pub(super) pool: PoolNo,
+    pub(super) finding: Finding,
 }
 
 /// The tick of a run: one for all pools, as the runtime has one service thread.
@@ -201,13 +201,19 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn deliver(&mut self, Report { pool, finding }: Report) {
-        self.report_look(pool, &mut [finding]);
+    pub(super) fn deliver(&mut self, report: Report) {
+        // Where it is known at once that it blocks, the worker has its CPU still.
+        let worker = self.pools.list[report.pool].thread(report.finding.id);
+        let leaving = worker.map_or(0, |tid| u32::from(self.process_runs(tid)));
+        if !self.begins_unseen(report, leaving) {
+            self.report_look(report.pool, &mut [report.finding]);
+            self.cpu_may_idle(report.pool);
+        }
     }
 
     /// Tells the core what a look has found. `true`: a worker was woken because of that.
-    fn report_look(&mut self, pool: PoolNo, findings: &mut [Finding]) -> bool {
-        let room = self.pools.list[pool].lock_unlisted().report_look(findings, None);
+    pub(super) fn report_look(&mut self, pool: PoolNo, findings: &mut [Finding]) -> bool {
+        let room = self.pools.list[pool].lock_unlisted().report_look(findings, None, self.now);
         self.check_pool(pool);
         let hogs = findings.iter().filter(|one| one.found == Found::Hog && one.is_news);
         hogs.for_each(|hog| self.is_hog(pool, hog.id));
@@ -220,6 +226,9 @@ impl Engine<'_> {
             match found {
                 Found::Back => self.may_count(pool, id),
                 Found::Blocked => {
+                    if is_news {
+                        self.process_waited(tid);
+                    }
                     self.mark_blocked(tid, seq);
                     self.unbind(tid, seq, is_unbound);
                     if let Some(visit) = self.threads[tid].visit.filter(|_| is_news) {
@@ -293,6 +302,7 @@ impl Engine<'_> {
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.forget_short_items(pool);
             self.update_pool(pool);
+            self.cpu_may_idle(pool);
             if self.config.detect.is_watched_only {
                 self.find_blocked(pool);
             }
@@ -391,7 +401,7 @@ impl Engine<'_> {
 
     /// Looks at the pool's workers, and tells the core: some may be blocked that it thought
     /// running, or hog the CPU, and others start in their place.
-    fn look(&mut self, pool: PoolNo) -> TickFound {
+    pub(super) fn look(&mut self, pool: PoolNo) -> TickFound {
         let core = self.pools.list[pool].lock_unlisted();
         let mut views = Vec::new();
         let has_processes = core.suspects(|view| views.push(view));

@@ -3,11 +3,16 @@
 //! The worker's own thread plays the process: the worker sleeps meanwhile, and the process has the
 //! CPUs of the worker that started it.
 
-use cmwq_core::Kick;
 use cmwq_core::detect::By;
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 
-use super::{Engine, Mode};
+use cmwq_core::detect::tick::TICK_SHORTEST_FOR_PROCESSES_NS;
+use cmwq_core::{Finding, Found, Kick};
+
+use super::detecting::Report;
+use super::{Due, Engine, Mode};
+use crate::agenda::Rank;
+use crate::event::{PoolNo, What};
 use crate::machine::{State, Tid};
 
 /// The worker's thread, as a look finds it while the process runs or waits.
@@ -39,16 +44,97 @@ impl Engine<'_> {
         if !thread.is_worker() {
             return;
         }
-        let (home, id, seq) = (thread.home, thread.id, thread.seq);
+        let (home, id, seq, now) = (thread.home, thread.id, thread.seq, self.now);
         if let Mode::Item(run) = &mut thread.mode {
             run.stands_for_process = runs;
         }
+        if thread.process_since.take().is_some() && !runs {
+            self.note(What::ProcessWaited(home, None));
+        }
+        self.threads[tid].process_since = runs.then_some(now);
         // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
         let core = self.pools.list[home].lock_unlisted();
-        core.worker_stands_for_process(id, seq, runs);
+        core.worker_stands_for_process(id, seq, runs, now);
         let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };
         self.kick(home, kick);
+    }
+
+    /// The worker is blocked, and its pool did not know that.
+    pub(super) fn process_waited(&mut self, tid: Tid) {
+        let home = self.threads[tid].home;
+        if self.is_process(tid)
+            && let Some(since) = self.threads[tid].process_since.take()
+        {
+            self.note(What::ProcessWaited(home, Some(self.now - since)));
+        }
+    }
+
+    /// The process of the report's worker waits. Whether a CPU idles, and the pool takes that as
+    /// enough, so that nobody looks: then the next tick finds the worker. `leaving`: see
+    /// [`cpu_idles`](Self::cpu_idles).
+    pub(super) fn begins_unseen(&mut self, report: Report, leaving: u32) -> bool {
+        let Report { pool, finding: Finding { id, seq, found, .. } } = report;
+        let waits =
+            found == Found::Blocked && self.pools.list[pool].read().stands_for_process(id, seq);
+        if !waits || !self.cpu_idles(pool, leaving) || !self.begins_on_alarm(pool) {
+            return false;
+        }
+        self.pools.list[pool].has_unseen = true;
+        let at = self.now + TICK_SHORTEST_FOR_PROCESSES_NS;
+        self.agenda.add(at, Rank::Wake, Due::LateReport(report));
+        true
+    }
+
+    /// A worker leaves its CPU although work waits, or work has come. If there are workers at whom nobody has looked,
+    /// a sentinel may have the CPU next.
+    pub(super) fn cpu_may_idle(&mut self, pool: PoolNo) {
+        if self.pools.list[pool].has_unseen {
+            self.agenda.add(self.now, Rank::Wake, Due::Alarm(pool));
+        }
+    }
+
+    /// If a CPU idles, the sentinel there says so: another item begins, or all are looked at.
+    pub(super) fn alarm_if_unseen(&mut self, pool: PoolNo) {
+        let has_unseen = self.pools.list[pool].has_unseen;
+        if has_unseen && self.cpu_idles(pool, 0) && !self.begins_on_alarm(pool) {
+            self.pools.list[pool].has_unseen = false;
+            self.look(pool);
+        }
+    }
+
+    /// A sentinel wakes the standby: whether it begins an item.
+    fn begins_on_alarm(&mut self, pool: PoolNo) -> bool {
+        if !self.pools.list[pool].is_watched {
+            return false;
+        }
+        let core = self.pools.list[pool].lock_unlisted();
+        let Some(standby) = core.standby().filter(|&standby| core.begins_on_alarm(standby)) else {
+            return false;
+        };
+        self.note(What::BeginsOnAlarm(pool));
+        self.kick(pool, Kick::Wake(standby));
+        true
+    }
+
+    /// Whether fewer workers have a CPU, or are on the way to one, than may, without so many that are
+    /// about to leave one.
+    fn cpu_idles(&self, pool: PoolNo, leaving: u32) -> bool {
+        let gauge = &self.gauges[pool];
+        gauge.computing + gauge.waking + gauge.transit < gauge.concurrency.saturating_add(leaving)
+    }
+
+    /// The tick looks at the worker, if it is blocked still.
+    pub(super) fn look_at_blocked(&mut self, report: Report) {
+        let Report { pool, finding } = report;
+        let tid = self.pools.list[pool].thread(finding.id);
+        let is_in_run = |&tid: &Tid| self.threads[tid].seq == finding.seq;
+        if let Some(tid) = tid.filter(is_in_run)
+            && self.is_process(tid)
+            && !self.process_runs(tid)
+        {
+            self.report_look(pool, &mut [finding]);
+        }
     }
 
     /// Whether the thread plays a process.
@@ -66,7 +152,7 @@ impl Engine<'_> {
         evidence::is_back_for(&mut Waiter, || Some(self.process_runs(tid)))
     }
 
-    fn process_runs(&self, tid: Tid) -> bool {
+    pub(super) fn process_runs(&self, tid: Tid) -> bool {
         self.machine.threads[tid].state != State::Off
     }
 }

@@ -108,6 +108,9 @@ impl Engine<'_> {
             return turn;
         }
         self.dismiss_if_closed(home);
+        if work_waits {
+            self.cpu_may_idle(home);
+        }
         let is_at_home = self.rebind(tid);
         let thread = &mut self.threads[tid];
         if std::mem::take(&mut thread.token) {

@@ -27,6 +27,8 @@ pub(crate) struct Pool {
     threads: Vec<Option<Tid>>,
     /// Work waits that may not start now, and detectors know.
     pub(crate) is_watched: bool,
+    /// A worker waits for a process that waits, and nobody has looked at it.
+    pub(crate) has_unseen: bool,
     /// Its items are too short for others to help, and how far it had come when that was found.
     pub(crate) has_short_items: bool,
     pub(crate) measured: Progress,
@@ -57,6 +59,7 @@ impl Pool {
             is_high,
             threads: Vec::new(),
             is_watched: false,
+            has_unseen: false,
             has_short_items: false,
             measured: Progress { at: 0, started: 0 },
             context: None,

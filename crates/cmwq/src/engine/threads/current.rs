@@ -10,6 +10,7 @@ use crate::engine::runtime::Runtime;
 use crate::engine::tools::reclaim;
 use crate::engine::tools::thread::Thread;
 use crate::engine::tools::watchdog::WaitFor;
+use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::sense::Root;
 use crate::os::sync::Arc;
@@ -277,7 +278,7 @@ impl Context {
 
     fn set_stands_for_process(&self, seq: u64, stands: bool) {
         let mut guard = self.pool.lock_unlisted();
-        guard.core.worker_stands_for_process(self.id, seq, stands);
+        guard.core.worker_stands_for_process(self.id, seq, stands, clock::now());
         guard.record_state(self.id);
         self.pool.unlock(guard, Kick::None);
     }

@@ -14,6 +14,7 @@ use cmwq_core::{Finding, Found, Kick, Nanos, WorkFn, WorkerId, WqKey};
 
 use crate::engine::pool::{Locked, Pool};
 use crate::engine::tools::thread::Thread;
+use crate::os::clock;
 use crate::os::sync::Arc;
 use crate::record::Reason;
 use crate::record::trace::{self, Kind};
@@ -65,10 +66,21 @@ impl Round {
 /// worker that it finds blocked, since it asks for work right afterwards. So no other worker is
 /// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
+    if begins_on_alarm(pool, me) {
+        return pool.alarms_bear_fruit();
+    }
     let found = look(pool, Some(me), By::Alarm);
     if alarms::is_false(found.look.nr_blocked, found.has_to_watch) {
         pool.false_alarm();
     }
+}
+
+/// Whether the standby begins another item, without a look at those that run.
+fn begins_on_alarm(pool: &'static Pool, me: WorkerId) -> bool {
+    let mut guard = pool.lock_unlisted();
+    let begins = guard.core.begins_on_alarm(me);
+    pool.unlock(guard, Kick::None);
+    begins
 }
 
 /// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
@@ -138,7 +150,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, by: By) -> Round {
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock_unlisted();
-    let room = guard.core.report_look(suspects, me);
+    let room = guard.core.report_look(suspects, me, clock::now());
     for suspect in suspects.iter() {
         guard.record_finding(pool, &suspect.finding);
     }
