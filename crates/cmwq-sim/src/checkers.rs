@@ -12,6 +12,7 @@
 //! | `idle` | a worker whose wait is over waits for a CPU while another CPU is idle |
 //! | `hogs` | an item that computes holds up a per-CPU pool for longer than the threshold and some ticks |
 //! | `concurrency` | an item starts while as many workers compute as the pool has CPUs |
+//! | `unseen` | a pool begins an item for an idle CPU alone, and its processes do not wait soon |
 //! | `reentrance` | an item runs twice at once |
 //! | `limit` | more items of a queue run than `max_active` allows |
 //! | `node` | an unbound queue's limit is not split over the nodes as it should be |
@@ -54,6 +55,7 @@ mod place;
 mod reentrance;
 mod rescue;
 mod stall;
+mod unseen;
 mod waiting;
 mod watchdog;
 
@@ -213,6 +215,7 @@ impl Checkers {
             ("delay", Box::new(delay::Delay::default())),
             ("flush", Box::new(flush::Flush::new(plan))),
             ("concurrency", Box::new(concurrency::Concurrency::new(plan))),
+            ("unseen", Box::new(unseen::Unseen::default())),
             ("bounds", Box::new(bounds::Bounds::default())),
             ("stall", Box::new(stall::Stall::new())),
             ("help", Box::new(help::Help::new(plan))),

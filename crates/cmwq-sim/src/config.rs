@@ -264,6 +264,8 @@ named! {
         IgnoreReturn = "ignore-return",
         /// Threads do not return to a CPU that is back.
         Strand = "strand",
+        /// Pools are told that processes wait soon, which do not.
+        BelieveProcesses = "believe-processes",
         /// No item is taken for a CPU hog.
         NeverYield = "never-yield",
         /// Limits are not split anew when CPUs leave or come back.

@@ -67,6 +67,11 @@ fn false_reports_break_concurrency() {
 }
 
 #[test]
+fn a_belief_about_processes_without_reason_is_noticed() {
+    check_caught(Sabotage::BelieveProcesses, "unseen");
+}
+
+#[test]
 fn a_raised_limit_is_noticed() {
     check_caught(Sabotage::RaiseLimit, "limit");
 }

@@ -192,7 +192,7 @@ pub(super) fn processes() -> Scope {
 pub(super) fn processes_wait_soon() -> Scope {
     Scope {
         name: "processes-wait-soon",
-        about: "an alarm begins an item beside processes, while a pool believes that they wait soon",
+        about: "an alarm begins an item while a pool believes that its processes wait soon",
         items: programs(&[&[Watch, WaitFor(1), Unwatch], &[Watch, Unwatch], &[]]),
         clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0)], &[Queue(2, 0, 0)]]),
         faults: Faults { beliefs: 2, alarms: true, ..NONE },

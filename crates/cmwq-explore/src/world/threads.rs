@@ -369,8 +369,9 @@ impl World<'_> {
     }
 
     /// The sentinel wakes an idle worker, which looks itself and finds another one blocked, or
-    /// back; or it begins another item at once. It asks for work right afterwards, under another hold of the lock. That it was woken
-    /// the core does not know, so it makes no difference when that was.
+    /// back; or it begins another item at once. It asks for work right afterwards, under another
+    /// hold of the lock. That it was woken the core does not know, so it makes no difference when
+    /// that was.
     pub(crate) fn alarm(&mut self, looks: Tid, other: Tid) -> Progress {
         let Some((pool, finding)) = self.finding(other) else { return Progress::Blocked };
         let thread = self.threads[looks].as_mut().filter(|thread| thread.is_parked());

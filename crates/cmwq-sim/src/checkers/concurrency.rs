@@ -4,8 +4,6 @@
 //! computes (as in the kernel). And a worker of a managed pool whose items wait first, the last
 //! four of those that waited, goes on with another one; and where all four computed for a
 //! while before, the tick lets one more begin while more of the pool's workers wait than compute.
-//! And a pool begins another item for an idle CPU alone only if its last four processes were found
-//! waiting within 10 ms.
 
 use cmwq_core::Waited;
 
@@ -23,8 +21,6 @@ pub(super) struct Concurrency {
     first_waits: Vec<u32>,
     /// By pool, how many of those in a row had computed for a while before.
     soon_waits: Vec<u32>,
-    /// By pool, processes in a row that waited soon.
-    soon_processes: Vec<u32>,
     /// By pool, how many items the tick may have let begin, beside those that compute.
     more: Vec<u32>,
     /// By worker, whether it has finished an item and started none since.
@@ -37,7 +33,6 @@ impl Concurrency {
             items: vec![(false, false); plan.items.len()],
             first_waits: Vec::new(),
             soon_waits: Vec::new(),
-            soon_processes: Vec::new(),
             more: Vec::new(),
             finished: Vec::new(),
         }
@@ -62,15 +57,6 @@ impl Checker for Concurrency {
             What::ToldNotWaited(pool) => {
                 *grown(&mut self.first_waits, pool) = 0;
                 Ok(())
-            }
-            What::ProcessWaited(pool, after) => {
-                let soon = grown(&mut self.soon_processes, pool);
-                *soon = if after.is_some_and(|after| after < 10_000_000) { *soon + 1 } else { 0 };
-                Ok(())
-            }
-            What::BeginsOnAlarm(pool) if *grown(&mut self.soon_processes, pool) < 4 => {
-                let kind = &world.gauges[pool].kind;
-                Err(format!("{kind:?} begins an item unseen, and its processes do not wait soon"))
             }
             What::BeginsAnother(pool) => {
                 let gauge = &world.gauges[pool];

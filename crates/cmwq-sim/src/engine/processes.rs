@@ -3,6 +3,7 @@
 //! The worker's own thread plays the process: the worker sleeps meanwhile, and the process has the
 //! CPUs of the worker that started it.
 
+use cmwq_core::consts::MANY_SOON_PROCESSES;
 use cmwq_core::detect::By;
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 
@@ -12,6 +13,7 @@ use cmwq_core::{Finding, Found, Kick};
 use super::detecting::Report;
 use super::{Due, Engine, Mode};
 use crate::agenda::Rank;
+use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::machine::{State, Tid};
 
@@ -86,8 +88,8 @@ impl Engine<'_> {
         true
     }
 
-    /// A worker leaves its CPU although work waits, or work has come. If there are workers at whom nobody has looked,
-    /// a sentinel may have the CPU next.
+    /// A worker leaves its CPU although work waits, or work has come. If there are workers at whom
+    /// nobody has looked, a sentinel may have the CPU next.
     pub(super) fn cpu_may_idle(&mut self, pool: PoolNo) {
         if self.pools.list[pool].has_unseen {
             self.agenda.add(self.now, Rank::Wake, Due::Alarm(pool));
@@ -108,7 +110,9 @@ impl Engine<'_> {
         if !self.pools.list[pool].is_watched {
             return false;
         }
+        let believes = self.config.sabotage == Some(Sabotage::BelieveProcesses);
         let core = self.pools.list[pool].lock_unlisted();
+        (0..u8::from(believes) * MANY_SOON_PROCESSES).for_each(|_| core.process_waited(Some(0)));
         let Some(standby) = core.standby().filter(|&standby| core.begins_on_alarm(standby)) else {
             return false;
         };
@@ -117,8 +121,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Whether fewer workers have a CPU, or are on the way to one, than may, without so many that are
-    /// about to leave one.
+    /// Whether fewer workers have a CPU, or are on the way to one, than may, without so many that
+    /// are about to leave one.
     fn cpu_idles(&self, pool: PoolNo, leaving: u32) -> bool {
         let gauge = &self.gauges[pool];
         gauge.computing + gauge.waking + gauge.transit < gauge.concurrency.saturating_add(leaving)
