@@ -1,7 +1,8 @@
 //! `cmwq run`: commands nobody has to size.
 //!
 //! Each command is an item of one managed queue that counts as running while the command does, so
-//! as many run as there are CPUs, and the next starts the moment one of them waits. [`input`] has
+//! as many run as there are CPUs, and the next starts the moment one of them waits (or a CPU idles,
+//! where they wait soon after they were started: `cmwq-core`, `pool/processes`). [`input`] has
 //! the arguments, [`source`] how many of them a command gets, [`template`] what it becomes with
 //! them, [`work`] what is done with one, [`child`] the process, [`sink`] its output. `--jobserver`
 //! is another matter: [`jobserver`].

@@ -47,8 +47,8 @@ pub const PROCESS_WAITS_SOON_NS: u64 = 10_000_000;
 /// After so many such processes in a row an idle CPU is enough for one more to be started. Not the
 /// kernel's.
 pub const MANY_SOON_PROCESSES: u8 = 4;
-/// But not beside so many times as many workers as may run. Not the kernel's.
-pub const MOST_BESIDE_SOON: u32 = 3;
+/// When so many times as many workers run as may, an alarm causes a look again. Not the kernel's.
+pub const ALARM_LIMIT_FACTOR: u32 = 3;
 /// After so many claims in a row in which no batch was called back, a worker claims several items
 /// at once; later batches are longer. Not the kernel's.
 pub const CALM_CLAIMS: u8 = 4;

@@ -415,7 +415,7 @@ impl PoolState {
         self.nr_running >= self.config.concurrency
     }
 
-    /// Whether more workers run than may, because blocked ones are back.
+    /// Whether more workers run than may, because blocked ones are back, or some began anyway.
     #[must_use]
     pub fn is_over_capacity(&self) -> bool {
         self.nr_running > self.config.concurrency

@@ -70,7 +70,9 @@ fn describe(world: &World<'_>, event: Event) -> String {
         What::Cull => format!("service: tells the oldest idle worker of pool{n} to leave"),
         What::Fire => format!("the timer of {} expires", char::from(b'a' + n as u8)),
         What::Believes => {
-            format!("pool{n} changes its mind about whether its items, or processes, wait first")
+            format!(
+                "pool{n} changes its mind about whether its items wait first, or its processes soon"
+            )
         }
         What::Starves => format!("pool{n}'s worker that was woken gets no CPU"),
         What::Tick => format!("the tick lets pool{n} begin another item"),

@@ -72,7 +72,7 @@ impl PoolState {
     /// Whether the pool is to be watched now is asked behind it
     /// ([`watch_when_full`](Self::watch_when_full)): mostly it is watched, since it was looked at.
     ///
-    /// `now`: when they were found. `me`: an idle worker that looked itself. It asks for work right
+    /// `now`: the time of the look. `me`: an idle worker that looked itself. It asks for work right
     /// afterwards, so it is not woken, and nobody else comes in its place.
     pub fn report_look<F: BorrowMut<Finding>>(
         &mut self,

@@ -100,7 +100,6 @@ impl PoolState {
         {
             let node = self.first_to_start()?;
             if self.assign(node, id) {
-                self.worker(id).begins_anyway = false;
                 return Some(node);
             }
         }
@@ -170,6 +169,7 @@ impl PoolState {
             is_barrier: word.is_inactive(),
         });
         worker.seq += 1;
+        worker.begins_anyway = false;
         let seq = worker.seq;
         if worker.cpu_intensive != cpu_intensive {
             self.update(id, |w| w.cpu_intensive = cpu_intensive);

@@ -7,12 +7,13 @@
 //! [`evidence::look_for`](crate::detect::evidence::look_for). The worker's own report of its wait
 //! makes no room.
 //!
-//! Whether a process runs is dear to find out, and most looks that an alarm causes find that it
-//! does: it is just being started, or Linux has put two on one CPU. So while a pool's processes
-//! *wait soon* after they were started, the last four of them, the idle CPU itself is enough: who
-//! was woken by the alarm begins another item, and nobody is looked at. The next tick finds who
-//! waits. If more of them run than that takes into account, they share the CPUs until then; so
-//! there is a limit, and at it an alarm causes a look again.
+//! Whether a process runs is dear to find out, and two looks of three that an alarm causes find
+//! nobody who waits: a process is just being started, or Linux has put two on one CPU. So while a
+//! pool's processes *wait soon* after they were started, the last four of them, and whoever runs
+//! has just begun, the idle CPU itself is enough: who was woken by the alarm begins another item,
+//! and nobody is looked at. The ticks find who waits. If those processes compute after all, more
+//! run than there are CPUs, until some of them wait or end. So there is a limit; at it an alarm
+//! causes a look.
 //!
 //! KERNEL: no twin. There a worker that waits for a process of user space
 //! (`call_usermodehelper_exec_work`) does not count while it waits.
@@ -20,22 +21,28 @@
 //! Why: docs/decisions/descendants-by-proc.md
 
 use super::{Kick, PoolState, Rule};
-use crate::consts::{MANY_SOON_PROCESSES, MOST_BESIDE_SOON, PROCESS_WAITS_SOON_NS};
+use crate::consts::{ALARM_LIMIT_FACTOR, MANY_SOON_PROCESSES, PROCESS_WAITS_SOON_NS};
 use crate::ids::{Nanos, WorkerId};
+use crate::worker::{Phase, Worker};
 
 impl PoolState {
     /// Worker `id`, in run `seq`, begins (`stands`) or ends to stand for processes, at `now`. The
-    /// worker itself reports that, so it runs now. It ends with the run at the latest.
+    /// worker itself reports that, so it runs now. It ends with the run at the latest; then the
+    /// pool learns nothing.
     pub fn worker_stands_for_process(&mut self, id: WorkerId, seq: u64, stands: bool, now: Nanos) {
         if self.workers.get(id.0).is_none_or(|worker| worker.seq != seq) {
             return;
         }
-        if !stands && self.worker(id).process_since.take().is_some() {
+        let worker = self.worker(id);
+        let since = worker.process_since.take().filter(|_| worker.stands_for_process());
+        let was_standing = worker.stands_for_process();
+        if !stands && since.is_some() {
             self.process_waited(None);
         }
         self.update(id, |w| {
             w.process_in = if stands { seq } else { 0 };
-            w.process_since = stands.then_some(now);
+            // One more process changes nothing: the first one's time counts.
+            w.process_since = if was_standing { since } else { Some(now) }.filter(|_| stands);
             w.sleeping = false;
         });
     }
@@ -67,8 +74,8 @@ impl PoolState {
     }
 
     /// A process was found waiting for the first time, so long `after` its worker began to stand
-    /// for it, in nanoseconds; `None`: it has ended and was never found waiting. The pool learns
-    /// that by itself; for searches, which have no times.
+    /// for it, in nanoseconds; `None`: it has ended and was never found waiting, maybe since nobody
+    /// looked. The pool learns that by itself; for searches, which have no times.
     pub fn process_waited(&mut self, after: Option<Nanos>) {
         let is_soon = after.is_some_and(|after| after < PROCESS_WAITS_SOON_NS);
         self.soon_processes = if is_soon { self.soon_processes.saturating_add(1) } else { 0 };
@@ -79,22 +86,29 @@ impl PoolState {
         self.soon_processes >= MANY_SOON_PROCESSES
     }
 
-    /// Idle worker `me` was woken by an alarm: a CPU idles. Whether it begins another item,
-    /// although the pool believes that enough workers run. It asks for work right afterwards, and
-    /// nobody is to be looked at.
-    pub fn begins_on_alarm(&mut self, me: WorkerId) -> bool {
-        let most = self.config.concurrency.saturating_mul(MOST_BESIDE_SOON);
+    /// Worker `me` was woken by an alarm: a CPU idles. Whether it begins another item, although the
+    /// pool believes that enough workers run. It asks for work right afterwards, and nobody is to
+    /// be looked at.
+    pub fn begins_on_alarm(&mut self, me: WorkerId, now: Nanos) -> bool {
+        let most = self.config.concurrency.saturating_mul(ALARM_LIMIT_FACTOR);
         let is_wanted = self.processes_wait_soon() && self.work_waits() && self.is_at_capacity();
-        if !is_wanted || self.nr_running >= most || !self.all_running_stand_for_processes() {
+        if !is_wanted || self.nr_running >= most || !self.have_all_just_begun(now) {
             return false;
         }
-        self.worker(me).begins_anyway = true;
-        true
+        let me = self.worker(me);
+        // Who was told to leave does so.
+        me.begins_anyway = me.phase == Phase::Idle && !me.die;
+        me.begins_anyway
     }
 
-    /// Whether there is nobody who is cheap to look at.
-    fn all_running_stand_for_processes(&self) -> bool {
+    /// Whether those that run stand for processes of which nobody knows yet whether they wait soon.
+    /// Who stands for none is cheap to look at; who computes for longer, or is back, computes.
+    fn have_all_just_begun(&self, now: Nanos) -> bool {
+        let is_soon = |since: Nanos| now.saturating_sub(since) < PROCESS_WAITS_SOON_NS;
+        let has_begun = |worker: &Worker| {
+            worker.stands_for_process() && worker.process_since.is_some_and(is_soon)
+        };
         let mut running = self.workers.iter().filter(|(_, worker)| worker.is_counted());
-        running.all(|(_, worker)| worker.current.is_none() || worker.stands_for_process())
+        running.all(|(_, worker)| worker.is_about_to_look() || has_begun(worker))
     }
 }

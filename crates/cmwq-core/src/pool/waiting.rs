@@ -100,7 +100,8 @@ impl PoolState {
         kick
     }
 
-    /// Whether the worker was woken to begin an item although enough run, and there is one still.
+    /// Whether the worker was woken to begin an item although enough run, by the tick or an alarm,
+    /// and there is one still.
     pub(super) fn begins_anyway(&self, id: WorkerId) -> bool {
         let begins_anyway = self.workers.get(id.0).is_some_and(|worker| worker.begins_anyway);
         let may_begin = self.items_wait_first()

@@ -1,7 +1,7 @@
 //! A worker that waits for a process counts as running while the process does.
 
 use super::support::{Fixture, ItemPtr};
-use crate::{Kick, Nanos, Next, WorkerId};
+use crate::{Finding, Found, Kick, Nanos, Next, WorkerId};
 
 /// A per-CPU pool whose worker `b` runs the first item and watches while the second waits.
 fn watching() -> (Fixture, [WorkerId; 2], [ItemPtr; 2]) {
@@ -14,9 +14,15 @@ fn watching() -> (Fixture, [WorkerId; 2], [ItemPtr; 2]) {
 
 impl Fixture {
     fn watches(&mut self, id: WorkerId, watches: bool) {
-        let seq = self.seq(id);
-        self.worker_stands_for_process(id, seq, watches, 0);
+        let (seq, now) = (self.seq(id), self.now);
+        self.worker_stands_for_process(id, seq, watches, now);
         self.check();
+    }
+
+    /// Whether the worker begins on an alarm now.
+    fn alarmed(&mut self, id: WorkerId) -> bool {
+        let now = self.now;
+        self.begins_on_alarm(id, now)
     }
 
     fn waits(&mut self, id: WorkerId) -> Kick {
@@ -95,17 +101,78 @@ fn four_processes_that_waited_soon_make_an_alarm_enough() {
     let (mut f, standby) = two_processes();
     for _ in 0..3 {
         f.process_waited(Some(SOON));
-        assert!(!f.begins_on_alarm(standby));
+        assert!(!f.alarmed(standby));
     }
     f.process_waited(Some(SOON));
-    assert!(f.begins_on_alarm(standby));
+    assert!(f.alarmed(standby));
     let _ = f.claim(standby);
     assert_eq!(f.nr_running(), 3, "one more than may run");
+    f.watches(standby, true);
+    let other = f.worker();
     for waited in [Some(SOON + 1), None] {
         (0..4).for_each(|_| f.process_waited(Some(SOON)));
+        assert!(f.alarmed(other), "{waited:?}");
         f.process_waited(waited);
-        assert!(!f.begins_on_alarm(standby), "{waited:?}");
+        assert!(!f.alarmed(other), "{waited:?}");
     }
+}
+
+/// Whoever has run for 10 ms, and was not found waiting, computes.
+#[test]
+fn beside_a_process_that_goes_on_computing_an_alarm_looks() {
+    let (mut f, standby) = two_processes();
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.now += SOON;
+    assert!(f.alarmed(standby));
+    f.now += 1;
+    assert!(!f.alarmed(standby));
+}
+
+/// It has waited soon, and what it does now is something else.
+#[test]
+fn beside_a_process_that_is_back_an_alarm_looks() {
+    let (mut f, pwq, [a, b]) = Fixture::per_cpu();
+    for _ in 0..4 {
+        f.queue_new(pwq);
+    }
+    let _ = f.claim(b);
+    f.watches(b, true);
+    (0..3).for_each(|_| f.process_waited(Some(SOON)));
+    // The look's finding is the fourth.
+    let mut found = [Finding::new(b, f.seq(b), Found::Blocked)];
+    f.now += SOON;
+    let now = f.now;
+    let _ = f.report_look(&mut found, None, now);
+    assert!(found[0].is_news);
+    f.resumes(b);
+    assert_eq!(f.nr_running(), 1);
+    assert!(!f.alarmed(a));
+    f.watches(b, false);
+    f.watches(b, true);
+    assert!(f.alarmed(a), "a new process has begun");
+}
+
+/// A second watch says nothing about the first one's process.
+#[test]
+fn of_several_processes_the_first_ones_start_counts() {
+    let (mut f, standby) = two_processes();
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    let busy = f.workers().find(|view| view.running).expect("two run").id;
+    f.now += SOON + 1;
+    f.watches(busy, true);
+    assert!(!f.alarmed(standby));
+}
+
+/// Who is to leave takes no item.
+#[test]
+fn who_was_told_to_leave_does_not_begin_on_an_alarm() {
+    let (mut f, standby) = two_processes();
+    (0..6).for_each(|_| _ = f.worker());
+    let long_after = f.now + 1_000_000_000_000;
+    let leaves = f.cull_one(long_after).expect("six are too many");
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    assert!(!f.alarmed(leaves));
+    assert!(leaves == standby || f.alarmed(standby));
 }
 
 /// Its flag is used up with one item.
@@ -113,7 +180,7 @@ fn four_processes_that_waited_soon_make_an_alarm_enough() {
 fn who_begins_on_an_alarm_takes_one_item() {
     let (mut f, standby) = two_processes();
     (0..4).for_each(|_| f.process_waited(Some(SOON)));
-    assert!(f.begins_on_alarm(standby));
+    assert!(f.alarmed(standby));
     let _ = f.claim(standby);
     f.watches(standby, true);
     f.watches(standby, false);
@@ -127,12 +194,12 @@ fn who_begins_on_an_alarm_takes_one_item() {
 fn beside_a_worker_that_computes_itself_an_alarm_looks() {
     let (mut f, standby) = two_processes();
     (0..4).for_each(|_| f.process_waited(Some(SOON)));
-    assert!(f.begins_on_alarm(standby));
+    assert!(f.alarmed(standby));
     let _ = f.claim(standby);
     let other = f.worker();
-    assert!(!f.begins_on_alarm(other), "the third stands for nobody yet");
+    assert!(!f.alarmed(other), "the third stands for nobody yet");
     f.watches(standby, true);
-    assert!(f.begins_on_alarm(other));
+    assert!(f.alarmed(other));
 }
 
 #[test]
@@ -141,11 +208,11 @@ fn alarms_begin_items_beside_three_times_as_many_as_may_run_at_most() {
     (0..4).for_each(|_| f.process_waited(Some(SOON)));
     let mut next = standby;
     for running in 3..=6 {
-        assert!(f.begins_on_alarm(next), "{running}");
+        assert!(f.alarmed(next), "{running}");
         let _ = f.claim(next);
         f.watches(next, true);
         assert_eq!(f.nr_running(), running);
         next = f.worker();
     }
-    assert!(!f.begins_on_alarm(next), "somebody has to look now");
+    assert!(!f.alarmed(next), "somebody has to look now");
 }

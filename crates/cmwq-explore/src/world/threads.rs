@@ -381,7 +381,7 @@ impl World<'_> {
             return Progress::Blocked;
         }
         (thread.token, thread.at) = (false, At::Awake);
-        if self.pools[usize::from(pool)].core.begins_on_alarm(me) {
+        if self.pools[usize::from(pool)].core.begins_on_alarm(me, 0) {
             self.unlock(looks, pool, Kick::None);
         } else {
             self.report_look(pool, &mut [finding], Some((looks, me)));

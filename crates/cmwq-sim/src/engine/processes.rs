@@ -47,13 +47,17 @@ impl Engine<'_> {
             return;
         }
         let (home, id, seq, now) = (thread.home, thread.id, thread.seq, self.now);
+        let mut was_standing = false;
         if let Mode::Item(run) = &mut thread.mode {
-            run.stands_for_process = runs;
+            was_standing = std::mem::replace(&mut run.stands_for_process, runs);
         }
-        if thread.process_since.take().is_some() && !runs {
-            self.note(What::ProcessWaited(home, None));
+        if !runs {
+            if thread.process_since.take().is_some() {
+                self.note(What::ProcessWaited(home, None));
+            }
+        } else if !was_standing {
+            thread.process_since = Some(now);
         }
-        self.threads[tid].process_since = runs.then_some(now);
         // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
         let core = self.pools.list[home].lock_unlisted();
@@ -111,9 +115,11 @@ impl Engine<'_> {
             return false;
         }
         let believes = self.config.sabotage == Some(Sabotage::BelieveProcesses);
+        let now = self.now;
         let core = self.pools.list[pool].lock_unlisted();
         (0..u8::from(believes) * MANY_SOON_PROCESSES).for_each(|_| core.process_waited(Some(0)));
-        let Some(standby) = core.standby().filter(|&standby| core.begins_on_alarm(standby)) else {
+        let Some(standby) = core.standby().filter(|&standby| core.begins_on_alarm(standby, now))
+        else {
             return false;
         };
         self.note(What::BeginsOnAlarm(pool));

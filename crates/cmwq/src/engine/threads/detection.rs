@@ -53,9 +53,17 @@ pub(crate) struct Round {
     pub(crate) has_woken: bool,
     /// Workers wait for processes.
     pub(crate) has_processes: bool,
+    /// Nobody was looked at: the worker that was woken by the alarm begins an item.
+    begins: bool,
 }
 
 impl Round {
+    /// The worker that looked is to ask for work: somebody was found blocked, or an idle CPU is
+    /// enough.
+    pub(crate) const fn is_to_ask(&self) -> bool {
+        self.has_found() || self.begins
+    }
+
     /// A worker that was believed to run was found blocked.
     pub(crate) const fn has_found(&self) -> bool {
         self.look.nr_blocked > 0
@@ -66,21 +74,10 @@ impl Round {
 /// worker that it finds blocked, since it asks for work right afterwards. So no other worker is
 /// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
-    if begins_on_alarm(pool, me) {
-        return pool.alarms_bear_fruit();
-    }
     let found = look(pool, Some(me), By::Alarm);
-    if alarms::is_false(found.look.nr_blocked, found.has_to_watch) {
+    if !found.begins && alarms::is_false(found.look.nr_blocked, found.has_to_watch) {
         pool.false_alarm();
     }
-}
-
-/// Whether the standby begins another item, without a look at those that run.
-fn begins_on_alarm(pool: &'static Pool, me: WorkerId) -> bool {
-    let mut guard = pool.lock_unlisted();
-    let begins = guard.core.begins_on_alarm(me);
-    pool.unlock(guard, Kick::None);
-    begins
 }
 
 /// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
@@ -90,8 +87,8 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, by: By) -> Round {
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
-        let mut found = collect(pool, suspects, by);
-        if !found.has_to_watch {
+        let mut found = collect(pool, suspects, me, by);
+        if !found.has_to_watch || found.begins {
             return found;
         }
         let hog_thresh = pool.runtime.hogs.thresh_ns;
@@ -124,12 +121,22 @@ pub(crate) fn report(pool: &'static Pool, found: impl Iterator<Item = (WorkerId,
     apply(pool, &mut found.filter_map(suspect).collect::<Vec<_>>(), None);
 }
 
-fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, by: By) -> Round {
+fn collect(
+    pool: &'static Pool,
+    suspects: &mut Vec<Suspect>,
+    me: Option<WorkerId>,
+    by: By,
+) -> Round {
     let mut guard = pool.lock_unlisted();
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
         return Round::default();
+    }
+    let begins = me.is_some_and(|me| guard.core.begins_on_alarm(me, clock::now()));
+    if begins {
+        pool.unlock(guard, Kick::None);
+        return Round { has_to_watch: true, begins, ..Round::default() };
     }
     let has_processes = guard.core.suspects(|view| {
         let Some(thread) = guard.thread(view.id) else { return };

@@ -114,7 +114,7 @@ impl Worker {
         self.pool.is_looked_at()
             && self.pool.is_watched()
             && is_created()
-            && detection::look(self.pool, Some(self.id), By::Alarm).has_found()
+            && detection::look(self.pool, Some(self.id), By::Alarm).is_to_ask()
     }
 
     /// A worker that has just been created may be told, too.
