@@ -1,6 +1,6 @@
 //! The five predicates of concurrency management, on one screen. Two more rules are in
-//! `pool/waiting` and `pool/processes`: workers of managed pools go on at capacity while their items
-//! wait first, and an alarm begins another item while a pool's processes wait soon.
+//! `pool/waiting` and `pool/processes`: workers of managed pools go on at capacity while their
+//! items wait first, and an alarm begins another item while a pool's processes wait soon.
 //!
 //! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1
 //! (per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
