@@ -95,6 +95,10 @@ impl PoolState {
         if !is_wanted || self.nr_running >= most || !self.have_all_just_begun(now) {
             return false;
         }
+        // One that was told by an earlier alarm may have got no CPU since it has created a standby.
+        if self.nr_coming() > 0 {
+            return false;
+        }
         let me = self.worker(me);
         // Who was told to leave does so.
         me.begins_anyway = me.phase == Phase::Idle && !me.die;

@@ -163,6 +163,26 @@ fn of_several_processes_the_first_ones_start_counts() {
     assert!(!f.alarmed(standby));
 }
 
+/// The first one may create a standby, and get no CPU for the item meanwhile. Were the standby to
+/// begin as well, it would create one, too, and so on.
+#[test]
+fn while_one_is_about_to_begin_no_other_does() {
+    let (mut f, first) = two_processes();
+    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    assert!(f.alarmed(first));
+    let _ = f.claim(first);
+    f.watches(first, true);
+    let last = f.standby().expect("the fourth is idle");
+    assert!(f.alarmed(last));
+    f.manages(last);
+    let new = f.worker_new();
+    let _ = f.born(new, Some(last));
+    assert!(!f.alarmed(new), "the fourth is on its way");
+    let _ = f.claim(last);
+    f.watches(last, true);
+    assert!(f.alarmed(new));
+}
+
 /// Who is to leave takes no item.
 #[test]
 fn who_was_told_to_leave_does_not_begin_on_an_alarm() {
