@@ -94,8 +94,8 @@ impl PoolState {
     }
 
     /// Whether more workers run than may, since another one started while one was blocked that is
-    /// back. Not if items [wait first](Self::items_wait_first). Reports make a
-    /// pool crowded, and items that [begin on an alarm](Self::begins_on_alarm).
+    /// back. Not if items [wait first](Self::items_wait_first). Reports make a pool crowded, and
+    /// items that [begin on an alarm](Self::begins_on_alarm).
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.is_over_capacity() && !self.items_wait_first()

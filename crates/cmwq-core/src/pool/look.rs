@@ -72,13 +72,14 @@ impl PoolState {
     /// Whether the pool is to be watched now is asked behind it
     /// ([`watch_when_full`](Self::watch_when_full)): mostly it is watched, since it was looked at.
     ///
-    /// `now`: the time of the look. `me`: an idle worker that looked itself. It asks for work right
-    /// afterwards, so it is not woken, and nobody else comes in its place.
+    /// `now`: the time, read only for who stands for processes. `me`: an idle worker that looked
+    /// itself. It asks for work right afterwards, so it is not woken, and nobody else comes in its
+    /// place.
     pub fn report_look<F: BorrowMut<Finding>>(
         &mut self,
         findings: &mut [F],
         me: Option<WorkerId>,
-        now: Nanos,
+        now: impl Fn() -> Nanos,
     ) -> Option<Kick> {
         let mut wake = None;
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| one.is_back()) {
@@ -87,7 +88,7 @@ impl PoolState {
             let _ = self.worker_resumed(finding.id, finding.seq);
         }
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
-            let kick = self.report_one(finding, now);
+            let kick = self.report_one(finding, &now);
             let is_own =
                 me.is_some_and(|me| kick == Kick::Wake(me) || !self.keeps(Rule::LooksWakeOthers));
             if self.has_use(kick) && !is_own {
@@ -109,7 +110,7 @@ impl PoolState {
         }
     }
 
-    fn report_one(&mut self, finding: &mut Finding, now: Nanos) -> Kick {
+    fn report_one(&mut self, finding: &mut Finding, now: impl FnOnce() -> Nanos) -> Kick {
         let (id, seq) = (finding.id, finding.seq);
         if finding.found == Found::Hog {
             let hog = self.worker_cpu_intensive(id, seq);

@@ -34,15 +34,17 @@ impl PoolState {
             return;
         }
         let worker = self.worker(id);
-        let since = worker.process_since.take().filter(|_| worker.stands_for_process());
         let was_standing = worker.stands_for_process();
-        if !stands && since.is_some() {
-            self.process_waited(None);
+        if !stands {
+            if worker.process_since.take().is_some() && was_standing {
+                self.process_waited(None);
+            }
+        } else if !was_standing {
+            // One more process changes nothing: the first one's time counts.
+            worker.process_since = Some(now);
         }
         self.update(id, |w| {
             w.process_in = if stands { seq } else { 0 };
-            // One more process changes nothing: the first one's time counts.
-            w.process_since = if was_standing { since } else { Some(now) }.filter(|_| stands);
             w.sleeping = false;
         });
     }
@@ -63,13 +65,13 @@ impl PoolState {
         self.worker_blocked(id, seq)
     }
 
-    /// Worker `id` was found blocked at `now`.
-    pub(super) fn process_found_waiting(&mut self, id: WorkerId, now: Nanos) {
+    /// Worker `id` was found blocked, at `now`.
+    pub(super) fn process_found_waiting(&mut self, id: WorkerId, now: impl FnOnce() -> Nanos) {
         let worker = self.worker(id);
         if worker.stands_for_process()
             && let Some(since) = worker.process_since.take()
         {
-            self.process_waited(Some(now.saturating_sub(since)));
+            self.process_waited(Some(now().saturating_sub(since)));
         }
     }
 
@@ -88,15 +90,11 @@ impl PoolState {
 
     /// Worker `me` was woken by an alarm: a CPU idles. Whether it begins another item, although the
     /// pool believes that enough workers run. It asks for work right afterwards, and nobody is to
-    /// be looked at.
-    pub fn begins_on_alarm(&mut self, me: WorkerId, now: Nanos) -> bool {
+    /// be looked at. `now` is read only while the pool's processes wait soon.
+    pub fn begins_on_alarm(&mut self, me: WorkerId, now: impl FnOnce() -> Nanos) -> bool {
         let most = self.config.concurrency.saturating_mul(ALARM_LIMIT_FACTOR);
-        let is_wanted = self.processes_wait_soon() && self.work_waits() && self.is_at_capacity();
-        if !is_wanted || self.nr_running >= most || !self.have_all_just_begun(now) {
-            return false;
-        }
-        // One that was told by an earlier alarm may have got no CPU since it has created a standby.
-        if self.nr_coming() > 0 {
+        let is_wanted = self.processes_wait_soon() && self.may_begin_another();
+        if !is_wanted || self.nr_running >= most || !self.have_all_just_begun(now()) {
             return false;
         }
         let me = self.worker(me);

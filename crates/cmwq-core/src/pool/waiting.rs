@@ -85,12 +85,8 @@ impl PoolState {
     /// [`tick`](Self::tick).
     pub fn begin_another(&mut self) -> Kick {
         let nr_waiting = self.nr_working - self.nr_running;
-        let is_wanted = self.items_wait_soon() && self.work_waits();
-        if !is_wanted || !self.is_at_capacity() || self.nr_running >= nr_waiting {
-            return Kick::None;
-        }
-        // One that was woken at an earlier tick may have got no CPU since it has created a standby.
-        if self.nr_coming() > 0 {
+        let is_wanted = self.items_wait_soon() && self.may_begin_another();
+        if !is_wanted || self.nr_running >= nr_waiting {
             return Kick::None;
         }
         let kick = self.wake_idle();
@@ -98,6 +94,13 @@ impl PoolState {
             self.worker(id).begins_anyway = true;
         }
         kick
+    }
+
+    /// Whether work waits although enough workers run, and none is about to begin an item anyway:
+    /// one that was woken by an earlier tick or alarm may have got no CPU since it has created a
+    /// standby.
+    pub(super) fn may_begin_another(&self) -> bool {
+        self.work_waits() && self.is_at_capacity() && self.nr_coming() == 0
     }
 
     /// Whether the worker was woken to begin an item although enough run, by the tick or an alarm,

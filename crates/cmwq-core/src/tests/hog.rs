@@ -247,7 +247,7 @@ fn a_hog_of_a_managed_pool_is_unbound_when_it_is_found() {
         assert!(!f.is_unbound(w[1], f.seq(w[1])), "it is no hog");
         let _ = f.finish(w[0]);
         let mut found = Finding::new(w[1], f.seq(w[1]), Found::Hog);
-        let _ = f.report_look(std::slice::from_mut(&mut found), None, 0);
+        let _ = f.report_look(std::slice::from_mut(&mut found), None, || 0);
         f.check();
         assert_eq!((found.is_news, found.is_unbound), (true, expected));
         assert!(!f.is_unbound(w[1], f.seq(w[1]) + 1), "another run");

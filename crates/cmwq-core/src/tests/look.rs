@@ -28,7 +28,7 @@ impl Fixture {
         me: Option<WorkerId>,
     ) -> Reported<N> {
         let mut found = found;
-        let room = self.report_look(&mut found, me, 0);
+        let room = self.report_look(&mut found, me, || 0);
         self.check();
         (room, found.map(|one| one.is_news))
     }

@@ -22,7 +22,19 @@ impl Fixture {
     /// Whether the worker begins on an alarm now.
     fn alarmed(&mut self, id: WorkerId) -> bool {
         let now = self.now;
-        self.begins_on_alarm(id, now)
+        self.begins_on_alarm(id, || now)
+    }
+
+    /// An alarm lets the worker begin an item, which stands for a process.
+    fn begins(&mut self, id: WorkerId) {
+        assert!(self.alarmed(id));
+        let _ = self.claim(id);
+        self.watches(id, true);
+    }
+
+    /// The pool's last four processes waited soon.
+    fn four_wait_soon(&mut self) {
+        (0..4).for_each(|_| self.process_waited(Some(SOON)));
     }
 
     fn waits(&mut self, id: WorkerId) -> Kick {
@@ -110,7 +122,7 @@ fn four_processes_that_waited_soon_make_an_alarm_enough() {
     f.watches(standby, true);
     let other = f.worker();
     for waited in [Some(SOON + 1), None] {
-        (0..4).for_each(|_| f.process_waited(Some(SOON)));
+        f.four_wait_soon();
         assert!(f.alarmed(other), "{waited:?}");
         f.process_waited(waited);
         assert!(!f.alarmed(other), "{waited:?}");
@@ -121,7 +133,7 @@ fn four_processes_that_waited_soon_make_an_alarm_enough() {
 #[test]
 fn beside_a_process_that_goes_on_computing_an_alarm_looks() {
     let (mut f, standby) = two_processes();
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.four_wait_soon();
     f.now += SOON;
     assert!(f.alarmed(standby));
     f.now += 1;
@@ -142,7 +154,7 @@ fn beside_a_process_that_is_back_an_alarm_looks() {
     let mut found = [Finding::new(b, f.seq(b), Found::Blocked)];
     f.now += SOON;
     let now = f.now;
-    let _ = f.report_look(&mut found, None, now);
+    let _ = f.report_look(&mut found, None, || now);
     assert!(found[0].is_news);
     f.resumes(b);
     assert_eq!(f.nr_running(), 1);
@@ -156,7 +168,7 @@ fn beside_a_process_that_is_back_an_alarm_looks() {
 #[test]
 fn of_several_processes_the_first_ones_start_counts() {
     let (mut f, standby) = two_processes();
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.four_wait_soon();
     let busy = f.workers().find(|view| view.running).expect("two run").id;
     f.now += SOON + 1;
     f.watches(busy, true);
@@ -168,10 +180,8 @@ fn of_several_processes_the_first_ones_start_counts() {
 #[test]
 fn while_one_is_about_to_begin_no_other_does() {
     let (mut f, first) = two_processes();
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
-    assert!(f.alarmed(first));
-    let _ = f.claim(first);
-    f.watches(first, true);
+    f.four_wait_soon();
+    f.begins(first);
     let last = f.standby().expect("the fourth is idle");
     assert!(f.alarmed(last));
     f.manages(last);
@@ -190,7 +200,7 @@ fn who_was_told_to_leave_does_not_begin_on_an_alarm() {
     (0..6).for_each(|_| _ = f.worker());
     let long_after = f.now + 1_000_000_000_000;
     let leaves = f.cull_one(long_after).expect("six are too many");
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.four_wait_soon();
     assert!(!f.alarmed(leaves));
     assert!(leaves == standby || f.alarmed(standby));
 }
@@ -199,12 +209,10 @@ fn who_was_told_to_leave_does_not_begin_on_an_alarm() {
 #[test]
 fn who_begins_on_an_alarm_takes_one_item() {
     let (mut f, standby) = two_processes();
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
-    assert!(f.alarmed(standby));
-    let _ = f.claim(standby);
-    f.watches(standby, true);
+    f.four_wait_soon();
+    f.begins(standby);
     f.watches(standby, false);
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.four_wait_soon();
     let _ = f.finish(standby);
     assert!(matches!(f.next(standby), Next::Sleep { work_waits: true }));
 }
@@ -213,7 +221,7 @@ fn who_begins_on_an_alarm_takes_one_item() {
 #[test]
 fn beside_a_worker_that_computes_itself_an_alarm_looks() {
     let (mut f, standby) = two_processes();
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.four_wait_soon();
     assert!(f.alarmed(standby));
     let _ = f.claim(standby);
     let other = f.worker();
@@ -225,12 +233,10 @@ fn beside_a_worker_that_computes_itself_an_alarm_looks() {
 #[test]
 fn alarms_begin_items_beside_three_times_as_many_as_may_run_at_most() {
     let (mut f, standby) = two_processes();
-    (0..4).for_each(|_| f.process_waited(Some(SOON)));
+    f.four_wait_soon();
     let mut next = standby;
     for running in 3..=6 {
-        assert!(f.alarmed(next), "{running}");
-        let _ = f.claim(next);
-        f.watches(next, true);
+        f.begins(next);
         assert_eq!(f.nr_running(), running);
         next = f.worker();
     }

@@ -341,7 +341,7 @@ impl World<'_> {
         let core = &mut self.pools[usize::from(pool)].core;
         let had_backlog = core.has_backlog();
         let (tid, me) = by.map_or((SERVICE, None), |(tid, me)| (tid, Some(me)));
-        let room = core.report_look(findings, me, 0);
+        let room = core.report_look(findings, me, || 0);
         let has_posted = self.left.lending && core.has_backlog() && !had_backlog;
         let replace = |kick| core.replace_blocked(kick, has_posted, || false, || others_wait);
         let kick = room.map_or(Kick::None, replace);
@@ -381,7 +381,7 @@ impl World<'_> {
             return Progress::Blocked;
         }
         (thread.token, thread.at) = (false, At::Awake);
-        if self.pools[usize::from(pool)].core.begins_on_alarm(me, 0) {
+        if self.pools[usize::from(pool)].core.begins_on_alarm(me, || 0) {
             self.unlock(looks, pool, Kick::None);
         } else {
             self.report_look(pool, &mut [finding], Some((looks, me)));

@@ -213,7 +213,8 @@ impl Engine<'_> {
 
     /// Tells the core what a look has found. `true`: a worker was woken because of that.
     pub(super) fn report_look(&mut self, pool: PoolNo, findings: &mut [Finding]) -> bool {
-        let room = self.pools.list[pool].lock_unlisted().report_look(findings, None, self.now);
+        let now = self.now;
+        let room = self.pools.list[pool].lock_unlisted().report_look(findings, None, || now);
         self.check_pool(pool);
         let hogs = findings.iter().filter(|one| one.found == Found::Hog && one.is_news);
         hogs.for_each(|hog| self.is_hog(pool, hog.id));

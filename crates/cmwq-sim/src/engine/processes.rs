@@ -117,13 +117,15 @@ impl Engine<'_> {
         let believes = self.config.sabotage == Some(Sabotage::BelieveProcesses);
         let now = self.now;
         let core = self.pools.list[pool].lock_unlisted();
-        (0..u8::from(believes) * MANY_SOON_PROCESSES).for_each(|_| core.process_waited(Some(0)));
-        let Some(standby) = core.standby().filter(|&standby| core.begins_on_alarm(standby, now))
+        if believes {
+            (0..MANY_SOON_PROCESSES).for_each(|_| core.process_waited(Some(0)));
+        }
+        let Some(standby) = core.standby().filter(|&standby| core.begins_on_alarm(standby, || now))
         else {
             return false;
         };
         self.note(What::BeginsOnAlarm(pool));
-        self.kick(pool, Kick::Wake(standby));
+        self.unpark_worker(pool, standby);
         true
     }
 

@@ -14,7 +14,7 @@ use crate::engine::threads::current::{self, Watch};
 /// again, the item counts again. So a queue keeps as many programs runnable as there are CPUs,
 /// whatever they do and however many there are. Where the last four waited within 10 ms of their
 /// start, and those that run have just begun, an idle CPU is enough for the next item, without a
-/// look: if these compute after all, up to three times as many run for once.
+/// look: if these compute after all, up to three times as many run until some wait or end.
 ///
 /// To be called before the program is started, by the thread that starts it: meant are the
 /// processes that the calling thread has started and nobody has waited for yet. For a program that

@@ -133,7 +133,7 @@ fn collect(
         pool.unlock(guard, Kick::None);
         return Round::default();
     }
-    let begins = me.is_some_and(|me| guard.core.begins_on_alarm(me, clock::now()));
+    let begins = me.is_some_and(|me| guard.core.begins_on_alarm(me, clock::now));
     if begins {
         pool.unlock(guard, Kick::None);
         return Round { has_to_watch: true, begins, ..Round::default() };
@@ -157,7 +157,7 @@ fn collect(
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock_unlisted();
-    let room = guard.core.report_look(suspects, me, clock::now());
+    let room = guard.core.report_look(suspects, me, clock::now);
     for suspect in suspects.iter() {
         guard.record_finding(pool, &suspect.finding);
     }
