@@ -7,7 +7,7 @@
 //! instructions per item are what valgrind's callgrind counts for many rounds, less what it counts
 //! for few, by the items between them.
 
-#![expect(clippy::print_stdout, reason = "it is what an example is for")]
+#![expect(clippy::print_stdout, reason = "what was measured is what it says")]
 
 use std::env;
 use std::error::Error;

@@ -7,11 +7,11 @@
 //! between them:
 //!
 //! ```sh
-//! cargo build --release -p cmwq --example item_cost
+//! cargo build --release -p cmwq-loads --bin item_cost
 //! export CMWQ_DETECT=tick
 //! for batches in 20 60; do
 //!     valgrind --tool=callgrind --separate-threads=yes --callgrind-out-file=cost.$batches \
-//!         target/release/examples/item_cost embedded $batches
+//!         target/release/item_cost embedded $batches
 //!     grep -h '^totals:' cost.$batches-* | sort -k2n | tail -1
 //! done
 //! ```
