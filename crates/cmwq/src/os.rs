@@ -11,6 +11,7 @@ pub(crate) mod error;
 #[doc(hidden)]
 pub mod foreign;
 pub(crate) mod generation;
+pub(crate) mod lent;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod loaded;
 pub(crate) mod notice;

@@ -247,7 +247,7 @@ struct Run<T> {
 /// Tools show it by the name of `N`: the closure, or the one inside of it that the user has
 /// written.
 unsafe extern "C" fn run<N, I: Item, F: Job<T>, T>(item: *mut WorkItem) {
-    closures::tell!(run::<N, I, F, T>, symbol::name_of_type::<N>);
+    closures::tell!(run::<N, I, F, T>, N);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
     let whole = unsafe { NonNull::new_unchecked(item.cast()) };
     // SAFETY: the first and only time.

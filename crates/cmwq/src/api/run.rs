@@ -36,7 +36,7 @@ enum Body<F, T> {
 }
 
 unsafe extern "C" fn call<F: FnOnce() -> T, T>(item: *mut WorkItem) {
-    closures::tell!(call::<F, T>, crate::record::symbol::name_of_type::<F>);
+    closures::tell!(call::<F, T>, F);
     let this = item.cast::<Call<F, T>>();
     // SAFETY: the item was queued through the pointer to the whole call, which is there until
     // `done` is set.

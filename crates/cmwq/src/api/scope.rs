@@ -11,6 +11,7 @@ use crate::api::workqueue::Workqueue;
 use crate::engine::threads::current;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
+use crate::os::lent;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, AtomicBool, Ordering};
 use crate::record::symbol;
@@ -98,11 +99,13 @@ impl Workqueue {
         let scope =
             Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        books.begin_in_child();
-        books.one_done();
-        if !books.all_done.is_set() {
-            current::blocking(|| books.all_done.wait(None));
-        }
+        lent::until_given_back(|| {
+            books.begin_in_child();
+            books.one_done();
+            if !books.all_done.is_set() {
+                current::blocking(|| books.all_done.wait(None));
+            }
+        });
         match result {
             Err(panic) => resume_unwind(panic),
             // ORDERING: no pairing: ordered by `all_done`.
@@ -120,6 +123,9 @@ impl Workqueue {
 
 impl<'scope> Scope<'scope, '_> {
     /// Queues a closure that may borrow what outlives the scope. See [`Workqueue::queue`].
+    ///
+    /// # Panics
+    /// If more than 2,147,483,647 closures of the scope have not finished.
     pub fn queue<F, T>(&'scope self, func: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,

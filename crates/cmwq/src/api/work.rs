@@ -101,7 +101,7 @@ impl<I> RefUnwindSafe for Embedded<I> {}
 /// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by
 /// [`Embedded::make`] with an `F`.
 unsafe extern "C" fn run<N, I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
-    closures::tell!(run::<N, I, F>, symbol::name_of_type::<N>);
+    closures::tell!(run::<N, I, F>, N);
     // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
     // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };

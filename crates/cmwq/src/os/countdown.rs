@@ -13,6 +13,10 @@ pub(crate) struct Countdown {
     word: AtomicU64,
 }
 
+/// LIMIT: things at once. Half of what fits, so that those who add at the same time, and are
+/// refused, do not carry into the process's half: a word of another process begins anew.
+const MOST: u32 = u32::MAX / 2;
+
 const fn word(process: u32, left: u32) -> u64 {
     (process as u64) << 32 | left as u64
 }
@@ -64,12 +68,24 @@ impl Countdown {
     }
 
     /// One thing more. By the starter, or something that is itself counted.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST`]; the count is then what it was before.
     pub(crate) fn add(&self) {
         // ORDERING: no pairing: the caller is counted, so this cannot be the last. A
         // read-modify-write, it leaves the release sequences of those that are done as they are.
-        let was = self.word.fetch_add(1, Ordering::Relaxed);
-        debug_assert_ne!(left(was), 0, "added after the end");
-        assert_ne!(left(was), u32::MAX, "4,294,967,295 things that have not finished");
+        let was = left(self.word.fetch_add(1, Ordering::Relaxed));
+        debug_assert_ne!(was, 0, "added after the end");
+        if was > MOST {
+            self.refuse();
+        }
+    }
+
+    #[cold]
+    fn refuse(&self) -> ! {
+        // ORDERING: no pairing: as above; the caller is counted still.
+        self.word.fetch_sub(1, Ordering::Relaxed);
+        panic!("{MOST} things have not finished, and that is as many as can be counted");
     }
 
     /// As [`add`](Self::add), by anybody and at any time, also after the end, which then comes once
@@ -90,5 +106,26 @@ impl Countdown {
     pub(crate) fn left(&self) -> u32 {
         // ORDERING: no pairing: a look.
         left(self.word.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_counted_is_refused_and_leaves_the_count_as_it_was() {
+        for many in [MOST + 1, u32::MAX - 1] {
+            let countdown = Countdown { word: AtomicU64::new(word(7, many)) };
+            let refused = catch_unwind(AssertUnwindSafe(|| countdown.add()));
+            assert!(refused.is_err());
+            assert_eq!(countdown.left(), many);
+            assert!(!countdown.begin_in(7), "it is still this process's");
+        }
+        let countdown = Countdown { word: AtomicU64::new(word(7, MOST)) };
+        countdown.add();
+        assert_eq!(countdown.left(), MOST + 1);
     }
 }

@@ -13,6 +13,7 @@ use crate::engine::threads::current;
 use crate::engine::tools::own_event::OwnEvent;
 use crate::engine::tools::watchdog::WaitFor;
 use crate::os::backoff::Backoff;
+use crate::os::lent;
 use crate::os::notice;
 use crate::os::park::Event;
 
@@ -181,23 +182,29 @@ fn wait_behind(
         let insert = |core: &mut PoolState| unsafe {
             core.insert_barrier(target, NonNull::from(&barrier).cast()) != FlushTarget::Idle
         };
-        let is_here = insert(&mut guard.core);
-        pool.unlock_here(guard, Kick::None);
-        let is_elsewhere = || {
-            runtime.pools_besides(pool).any(|other| {
-                let mut guard = other.lock_only();
-                let is_there = insert(&mut guard.core);
-                other.unlock(guard, Kick::None);
-                is_there
-            })
-        };
-        if !is_here && !is_elsewhere() {
+        let was_found = lent::until_given_back(|| {
+            let is_here = insert(&mut guard.core);
+            pool.unlock_here(guard, Kick::None);
+            let is_elsewhere = || {
+                runtime.pools_besides(pool).any(|other| {
+                    let mut guard = other.lock_only();
+                    let is_there = insert(&mut guard.core);
+                    other.unlock(guard, Kick::None);
+                    is_there
+                })
+            };
+            if !is_here && !is_elsewhere() {
+                return false;
+            }
+            if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
+                check_dependency(&wq);
+            }
+            wait();
+            true
+        });
+        if !was_found {
             return if word.is_pending() { Found::InTransit } else { Found::Idle };
         }
-        if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
-            check_dependency(&wq);
-        }
-        wait();
         let was_in_transit = word.is_pending() && !word.is_queued();
         return if was_in_transit { Found::Earlier } else { Found::Done };
     }

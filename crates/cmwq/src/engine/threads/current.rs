@@ -1,6 +1,7 @@
 //! What the calling thread is: a worker running an item, or not.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::{iter, ptr};
 
 use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
@@ -126,9 +127,21 @@ fn bh_run() -> Option<ThreadRun> {
     BH.try_with(Cell::get).ok().flatten()
 }
 
-/// Makes `context` the calling thread's context, until [`leave`].
-pub(crate) fn enter(context: &Context) {
+/// Makes `context` the calling thread's context, until the answer is dropped.
+#[must_use]
+pub(crate) fn enter(context: &Context) -> Entered<'_> {
     CURRENT.with(|current| current.set(context));
+    Entered(PhantomData)
+}
+
+/// The calling thread has a context. It has none any more when this is dropped, also while it
+/// unwinds: then users' hooks ask what it runs.
+pub(crate) struct Entered<'a>(PhantomData<&'a Context>);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        leave();
+    }
 }
 
 pub(crate) fn leave() {

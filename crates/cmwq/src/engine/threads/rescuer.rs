@@ -187,7 +187,7 @@ impl Duty {
         let id = visit.worker();
         let worker = Worker::new(pool, id, Arc::clone(&self.rescuer.thread));
         let context = Context::new(pool, id, Arc::clone(&self.rescuer.thread));
-        current::enter(&context);
+        let entered = current::enter(&context);
         self.rescuer.thread.set_guest(Some((pool.id, id)));
         self.rescuer.thread.mirror.serve(pool.id.0, false);
         let server = worker.server(pool, id, As::Guest);
@@ -207,7 +207,7 @@ impl Duty {
         let has_drained = guard.core.has_drained(pwq);
         self.rescuer.thread.mirror.idle(clock::coarse);
         pool.unlock(guard, kick);
-        current::leave();
+        drop(entered);
         if has_drained {
             // The pwq could not be removed during this visit, so the removal was left to us.
             if let Some(wq) = self.runtime.wq(self.rescuer.wq) {

@@ -67,7 +67,7 @@ impl Worker {
         invoke::watch_thread();
         let _hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
-        current::enter(&context);
+        let _entered = current::enter(&context);
         let tokens = self.wait_for_first_call();
         self.batch = self.pool.lock_only().core.batch_for(self.id);
         self.thread.meter.begin();
@@ -75,7 +75,6 @@ impl Worker {
         self.pool.repatriate();
         self.look_if_told(tokens);
         self.run(&context);
-        current::leave();
     }
 
     /// Puts the thread where and how its pool wants it. What is refused is said once and done

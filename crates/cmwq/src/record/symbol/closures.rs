@@ -13,26 +13,44 @@ use std::arch::asm;
 
 /// What [`tell`] leaves. Both are distances from where they lie, so that nothing has to be
 /// relocated.
+///
+/// All copies of this crate that are linked into one program, of whatever version and compiler,
+/// have one section, and read what the others have left. So the number in its name goes with this
+/// type and with [`name_of`]: who changes one of them takes the next number.
 #[repr(C)]
 struct Told {
     run: i64,
+    /// Leads to a [`name_of`].
     name: i64,
 }
 
-/// Says in the program that function `$run` is for what `$name` returns the name of. Takes no time.
+/// A string as C has it, for compilers that do not know each other.
+#[repr(C)]
+pub(crate) struct Text {
+    at: *const u8,
+    len: usize,
+}
+
+/// The name of what a function for `N` runs.
+pub(crate) extern "C" fn name_of<N>() -> Text {
+    let name = super::name_of_type::<N>();
+    Text { at: name.as_ptr(), len: name.len() }
+}
+
+/// Says in the program that function `$run` is for type `$of`. Takes no time.
 macro_rules! tell {
-    ($run:path, $name:path) => {
+    ($run:path, $of:ty) => {
         // SAFETY: nothing is executed; the section is only read, by `closures::told`. It is kept
         // (`R`) though nobody refers to it.
         unsafe {
             std::arch::asm!(
-                ".pushsection cmwq_closures, \"aR\", @progbits",
+                ".pushsection cmwq_closures_1, \"aR\", @progbits",
                 ".balign 8",
                 ".8byte {run} - .",
                 ".8byte {name} - .",
                 ".popsection",
                 run = sym $run,
-                name = sym $name,
+                name = sym $crate::record::symbol::closures::name_of::<$of>,
                 options(nomem, nostack, preserves_flags)
             )
         }
@@ -42,9 +60,9 @@ pub(crate) use tell;
 
 unsafe extern "C" {
     // The linker's names for the ends of the section.
-    #[link_name = "__start_cmwq_closures"]
+    #[link_name = "__start_cmwq_closures_1"]
     static BEGIN: [Told; 0];
-    #[link_name = "__stop_cmwq_closures"]
+    #[link_name = "__stop_cmwq_closures_1"]
     static END: [Told; 0];
 }
 
@@ -55,11 +73,11 @@ fn told() -> &'static [Told] {
     // such a section, too.
     unsafe {
         asm!(
-            ".pushsection cmwq_closures, \"aR\", @progbits",
+            ".pushsection cmwq_closures_1, \"aR\", @progbits",
             ".balign 8",
             ".popsection",
-            ".hidden __start_cmwq_closures",
-            ".hidden __stop_cmwq_closures",
+            ".hidden __start_cmwq_closures_1",
+            ".hidden __stop_cmwq_closures_1",
             options(nomem, nostack, preserves_flags)
         );
     }
@@ -76,9 +94,12 @@ fn place(distance: &i64) -> usize {
 
 impl Told {
     fn name(&self) -> &'static str {
-        // SAFETY: by `tell`, it is the place of a function like that.
-        let name = unsafe { std::mem::transmute::<usize, fn() -> &'static str>(place(&self.name)) };
-        name()
+        // SAFETY: by `tell`, it is the place of a `name_of`.
+        let name =
+            unsafe { std::mem::transmute::<usize, extern "C" fn() -> Text>(place(&self.name)) };
+        let Text { at, len } = name();
+        // SAFETY: it is made of a string that lives for ever.
+        unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(at, len)) }
     }
 }
 
@@ -101,7 +122,7 @@ mod tests {
     use super::*;
 
     extern "C" fn run<F>() {
-        tell!(run::<F>, std::any::type_name::<F>);
+        tell!(run::<F>, F);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 /// Says nothing.
 macro_rules! tell {
-    ($run:path, $name:path) => {};
+    ($run:path, $of:ty) => {};
 }
 pub(crate) use tell;
 
