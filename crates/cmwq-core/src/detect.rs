@@ -1,7 +1,7 @@
 //! Decisions about detection: when to look at workers, and what a look tells of them.
 //!
-//! Sources of detection (the tick, the sentinel, switch records) only say "look now", and the
-//! driver looks. What follows from a look is decided here, so that the simulator decides the same.
+//! Alarms (the tick's, the sentinel's) only say "look now", and the driver looks, also at switch
+//! records. What follows from a look is decided here, so that the simulator decides the same.
 
 pub mod alarms;
 pub mod evidence;

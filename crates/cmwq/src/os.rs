@@ -11,9 +11,9 @@ pub(crate) mod error;
 #[doc(hidden)]
 pub mod foreign;
 pub(crate) mod generation;
-pub(crate) mod lent;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod loaded;
+pub(crate) mod must_return;
 pub(crate) mod notice;
 pub(crate) mod panic;
 pub(crate) mod park;

@@ -12,10 +12,10 @@ use crate::api::refused::Refused;
 use crate::api::workqueue::Workqueue;
 use crate::engine::item::run_here::Ran;
 use crate::engine::threads::current;
-use crate::engine::threads::invoke;
 use crate::engine::tools::own_event::OwnEvent;
 use crate::engine::tools::watchdog::WaitFor;
 use crate::engine::wq::Wq;
+use crate::os::must_return::while_stack_is_shared;
 use crate::os::park::Event;
 use crate::record::symbol::closures;
 
@@ -122,7 +122,7 @@ impl Workqueue {
         let this = Call { item: WorkItem::new(call::<F, T>), body, done: done.event() };
         let wait = || {
             // SAFETY: it stays on this stack until it has run, which is waited for here: nothing
-            // unwinds out of `must_return`. From here on it is touched by this pointer alone.
+            // unwinds from here. From here on it is touched by this pointer alone.
             let ran = unsafe { wq.run_or_queue(NonNull::from(&this).cast()) };
             if ran == Ran::Later && !done.is_set() {
                 let what = WaitFor::Item((&raw const this).addr());
@@ -130,8 +130,7 @@ impl Workqueue {
             }
             ran
         };
-        let who = || format!("Workqueue::run of workqueue '{}'", wq.name);
-        if invoke::must_return(who, wait) == Ran::Refused {
+        if while_stack_is_shared("Workqueue::run", wait) == Ran::Refused {
             return Err(JoinError::refused(Refused::last()));
         }
         match this.body.into_inner() {

@@ -11,7 +11,7 @@ use crate::api::workqueue::Workqueue;
 use crate::engine::threads::current;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
-use crate::os::lent;
+use crate::os::must_return::while_stack_is_shared;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, AtomicBool, Ordering};
 use crate::record::symbol;
@@ -99,7 +99,7 @@ impl Workqueue {
         let scope =
             Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        lent::until_given_back(|| {
+        while_stack_is_shared("Workqueue::scope", || {
             books.begin_in_child();
             books.one_done();
             if !books.all_done.is_set() {

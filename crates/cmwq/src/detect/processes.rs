@@ -7,7 +7,7 @@
 //! Why: docs/decisions/descendants-by-proc.md
 
 use cmwq_core::Nanos;
-use cmwq_core::detect::processes::{self, Asker, Looks, Sleepers};
+use cmwq_core::detect::processes::{Asker, Looks, Sleepers};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
@@ -90,19 +90,5 @@ impl Processes {
             }
         }
         is_known.then_some(false)
-    }
-}
-
-impl processes::Family for Family {
-    fn has_not_run(&self) -> bool {
-        self.has_not_run()
-    }
-
-    fn is_likely_running(&self) -> bool {
-        self.is_likely_running()
-    }
-
-    fn look(&mut self) -> Option<bool> {
-        self.look()
     }
 }

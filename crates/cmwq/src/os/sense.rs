@@ -1,5 +1,6 @@
-//! Thin owners of the system interfaces that tell what threads are doing, and that put threads
-//! where they belong.
+//! Thin owners of the system's interfaces: those that tell what threads are doing, those that put
+//! threads where they belong, and those by which threads and processes reach each other (futexes,
+//! signals, sockets, standard error).
 //!
 //! *Owns* file descriptors and mappings, each closed or unmapped when its value is dropped.
 //!
@@ -45,7 +46,7 @@ pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use lasting_fd::LastingFd;
-pub(crate) use perf::{Switch, SwitchRecords};
+pub(crate) use perf::SwitchRecords;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use perf_refusal::RefusalCause;
 pub(crate) use perf_refusal::probe as probe_perf;

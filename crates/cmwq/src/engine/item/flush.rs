@@ -13,7 +13,7 @@ use crate::engine::threads::current;
 use crate::engine::tools::own_event::OwnEvent;
 use crate::engine::tools::watchdog::WaitFor;
 use crate::os::backoff::Backoff;
-use crate::os::lent;
+use crate::os::must_return::while_stack_is_shared;
 use crate::os::notice;
 use crate::os::park::Event;
 
@@ -182,7 +182,7 @@ fn wait_behind(
         let insert = |core: &mut PoolState| unsafe {
             core.insert_barrier(target, NonNull::from(&barrier).cast()) != FlushTarget::Idle
         };
-        let was_found = lent::until_given_back(|| {
+        let was_found = while_stack_is_shared("a flush of an item", || {
             let is_here = insert(&mut guard.core);
             pool.unlock_here(guard, Kick::None);
             let is_elsewhere = || {

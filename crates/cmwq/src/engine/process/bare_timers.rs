@@ -22,7 +22,6 @@ use cmwq_core::{Nanos, Timer, WorkItem};
 use crate::engine::item::delayed::DelayedItem;
 use crate::engine::item::grab::{self, Target};
 use crate::engine::process::Process;
-use crate::engine::process::sections;
 use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
@@ -293,11 +292,8 @@ impl BareTimers {
             drop(state);
             OWN.with(|own| own.set(address));
             let who = || format!("function {} of a timer", symbol::name_of(func as usize));
-            let process = invoke::Process::now();
             // SAFETY: the caller of `arm` has promised that the timer's function may be called.
-            invoke::must_return(who, || unsafe { func(timer.as_ptr()) });
-            process.must_be("a timer's function");
-            sections::end_left_open(who);
+            invoke::foreign(who, || unsafe { func(timer.as_ptr()) });
             OWN.with(|own| own.set(0));
             state = lock(&self.state);
             state.running = None;

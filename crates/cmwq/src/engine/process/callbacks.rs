@@ -20,6 +20,7 @@ use crate::engine::runtime::Runtime;
 use crate::engine::threads::invoke;
 use crate::engine::wq::Queueing;
 use crate::os::backoff::Backoff;
+use crate::os::must_return::must_return;
 use crate::os::sense;
 use crate::os::sync::{Mutex, lock};
 use crate::record::symbol;
@@ -42,7 +43,7 @@ impl Callback {
                 let who = || format!("function {} of call_rcu", symbol::name_of(func as usize));
                 let is_inside = sections::depth() > 0;
                 // SAFETY: whoever gave it promises that it may be called so.
-                invoke::must_return(who, || unsafe { func(argument) });
+                must_return(who, || unsafe { func(argument) });
                 if !is_inside {
                     sections::end_left_open(who);
                 }

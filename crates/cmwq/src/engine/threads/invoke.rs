@@ -25,6 +25,7 @@ use crate::engine::process::sections;
 use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
 use crate::os::generation;
+use crate::os::must_return::must_return;
 use crate::os::notice;
 use crate::os::sync::plain::{AtomicBool, AtomicPtr, Ordering};
 use crate::record::symbol;
@@ -35,9 +36,6 @@ pub(crate) use at_exit::{prepare, watch_thread};
 
 /// As [`cmwq_core::WorkFn`], by an ABI that admits that it may not return.
 pub(crate) type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
-
-/// Ends the process when it is dropped; forgotten where the function has returned.
-struct MustReturn<F: Fn() -> String>(F);
 
 /// Which process a function was called in by a thread of ours, which must be there when it returns.
 pub(crate) struct Process(u32);
@@ -51,13 +49,6 @@ impl Process {
     #[inline(always)]
     pub(crate) fn is_still(&self) -> bool {
         self.0 == generation::current()
-    }
-
-    /// A function has returned; `who` it is.
-    pub(crate) fn must_be(&self, who: &str) {
-        if !self.is_still() {
-            returned_in_child(who);
-        }
     }
 }
 
@@ -108,19 +99,18 @@ fn look_closely(runtime: &'static Runtime) {
 #[inline]
 pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
     let call = || {
-        let guard = MustReturn(|| {
+        let who = || {
             let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
             format!("function {} of workqueue '{queue}'", symbol::name_of(claim.func as usize))
-        });
+        };
         // SAFETY: the caller's promise; a claimed item is there until its function is entered.
-        unsafe {
+        must_return(who, || unsafe {
             let func = match (*claim.item).way() {
                 0 => claim.func,
                 way => func_of(way),
             };
             may_escape(func)(claim.item);
-        }
-        std::mem::forget(guard);
+        });
     };
     if trace::wants_turns() {
         trace::run(pool, claim, call);
@@ -173,19 +163,15 @@ pub(crate) fn may_escape(func: WorkFn) -> Escaping {
     unsafe { std::mem::transmute(func) }
 }
 
-/// Calls `what`, which calls a foreign function that is to return; `who` names it.
-pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R) -> R {
-    let guard = MustReturn(who);
-    let answer = what();
-    std::mem::forget(guard);
-    answer
-}
-
-impl<F: Fn() -> String> Drop for MustReturn<F> {
-    #[cold]
-    fn drop(&mut self) {
-        die(&(self.0)());
+/// Calls a user's function that is no work function, by a thread of ours: it must return in the
+/// process in which it was called, and sections that it has left open end. `who` names it.
+pub(crate) fn foreign(who: impl Fn() -> String, func: impl FnOnce()) {
+    let process = Process::now();
+    must_return(&who, func);
+    if !process.is_still() {
+        returned_in_child(&who());
     }
+    sections::end_left_open(who);
 }
 
 #[cold]
@@ -197,16 +183,6 @@ fn returned_in_child(who: &str) -> ! {
     std::process::abort()
 }
 
-#[cold]
-fn die(who: &str) -> ! {
-    notice::last_word(&format!(
-        "{who} did not return: it ended its thread (pthread_exit, pthread_cancel) or let an \
-         exception \
-         out, which no work function may; the process ends"
-    ));
-    std::process::abort()
-}
-
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod at_exit {
     use crate::os::sync::OnceLock;
@@ -214,6 +190,7 @@ mod at_exit {
     use std::ptr;
 
     use crate::engine::threads::current;
+    use crate::os::must_return::did_not_return;
 
     /// Its destructor runs when a thread ends, but not when the process does; those of Rust's
     /// thread-locals run at `exit`, too.
@@ -230,7 +207,7 @@ mod at_exit {
     unsafe extern "C" fn ended(_: *mut c_void) {
         // A thread that has left its loop is no worker any more.
         if current::is_worker_or_bh() {
-            super::die("a work function");
+            did_not_return("a work function");
         }
     }
 

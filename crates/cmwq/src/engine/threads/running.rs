@@ -1,4 +1,5 @@
-//! One claimed item, from dropping the lock to the books behind it, by whomever runs it.
+//! One claimed item, run by a worker, a helper, a rescuer or a BH context: from unlocking the pool to
+//! the counts after it. (`run_here` has a way of its own.)
 
 use cmwq_core::{Claim, Effects, Kick, WorkerId};
 

@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use crate::engine::process::sections;
-use crate::engine::threads::invoke::Process;
+use crate::engine::threads::invoke;
 use crate::os::panic::guarded;
 use crate::os::sync::OnceLock;
 
@@ -74,10 +73,6 @@ impl Drop for Begun {
     }
 }
 
-/// A child that the hook has forked has no such thread that it could go on as.
 fn call(hook: &Hook, thread: &WorkerThread) {
-    let here = Process::now();
-    guarded(|| hook(thread));
-    here.must_be("a hook of a thread");
-    sections::end_left_open(|| "a hook of a thread".to_owned());
+    invoke::foreign(|| "a hook of a thread".to_owned(), || guarded(|| hook(thread)));
 }

@@ -16,7 +16,7 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Parker;
 use crate::os::recycled::Recycled;
-use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
+use crate::os::sense::{self, CpuClock, StatFile, SwitchRecords};
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering};
 use crate::record::WorkerMirror;
 
@@ -299,11 +299,7 @@ struct View<'a> {
 
 impl evidence::Senses for View<'_> {
     fn switched(&mut self) -> Option<evidence::Switch> {
-        Some(match self.senses.switches.as_ref()?.last() {
-            Switch::Blocked => evidence::Switch::Blocked,
-            Switch::Running | Switch::Preempted => evidence::Switch::Runnable,
-            Switch::None => evidence::Switch::None,
-        })
+        Some(self.senses.switches.as_ref()?.last())
     }
 
     fn used(&mut self) -> Option<Used> {

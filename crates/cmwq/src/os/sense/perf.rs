@@ -22,6 +22,8 @@ use core::sync::atomic::{Ordering, fence};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use cmwq_core::detect::evidence::Switch;
+
 use super::budget::within_budget;
 use super::lasting_fd::LastingFd;
 use super::perf_abi::{
@@ -32,19 +34,6 @@ use super::perf_abi::{
 };
 use super::perf_refusal::Refusal;
 use super::perf_ring::Ring;
-
-/// What a thread did last, as far as the scheduler is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switch {
-    /// It got a CPU. Also what remains when the thread has ended.
-    Running,
-    /// It lost its CPU to another thread and would have gone on.
-    Preempted,
-    /// It gave up its CPU to wait for something. It may have been woken since, and wait for a CPU.
-    Blocked,
-    /// Nothing was recorded yet: it has been running since the records were opened.
-    None,
-}
 
 /// The switch records of one thread.
 #[derive(Debug)]
@@ -161,11 +150,10 @@ fn decode(word: u64) -> Switch {
         // Not a record that was asked for; "nothing known" is what no one acts on.
         return Switch::None;
     }
-    match (record.misc & MISC_SWITCH_OUT != 0, record.misc & MISC_SWITCH_OUT_PREEMPT != 0) {
-        (false, _) => Switch::Running,
-        (true, true) => Switch::Preempted,
-        (true, false) => Switch::Blocked,
-    }
+    // Who lost its CPU to another thread would have gone on.
+    let is_out = record.misc & MISC_SWITCH_OUT != 0;
+    let is_preempted = record.misc & MISC_SWITCH_OUT_PREEMPT != 0;
+    if is_out && !is_preempted { Switch::Blocked } else { Switch::Runnable }
 }
 
 #[cfg(test)]
@@ -183,9 +171,9 @@ mod tests {
 
     #[test]
     fn records_are_decoded() {
-        assert_eq!(decode(word(14, 0, 8)), Switch::Running);
+        assert_eq!(decode(word(14, 0, 8)), Switch::Runnable);
         assert_eq!(decode(word(14, 0x2000, 8)), Switch::Blocked);
-        assert_eq!(decode(word(14, 0x6000, 8)), Switch::Preempted);
+        assert_eq!(decode(word(14, 0x6000, 8)), Switch::Runnable);
         // Bits that say in which mode the CPU was change nothing.
         assert_eq!(decode(word(14, 0x2002, 8)), Switch::Blocked);
         assert_eq!(decode(word(2, 0x2000, 8)), Switch::None);

@@ -17,6 +17,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::{io, mem};
 
+use cmwq_core::detect::processes;
+
 use super::budget::{above_streams, budget, is_within};
 use super::clock::CpuClock;
 use super::lasting_fd::LastingFd;
@@ -121,28 +123,23 @@ impl Files {
     }
 }
 
-impl Family {
-    pub(crate) fn new(root: Root) -> Self {
-        let files = Files::default();
-        Self { root, files, has_waited: false, likely: None, still: Vec::new() }
-    }
-
+impl processes::Family for Family {
     /// Whether it was found waiting, and nobody has had a CPU since: who has not run has started
     /// nobody, and woken nobody either. Reads some clocks, which stand between ticks of the
     /// scheduler: one that has just begun to run may count as waiting until the next.
-    pub(crate) fn has_not_run(&self) -> bool {
+    fn has_not_run(&self) -> bool {
         !self.still.is_empty() && self.still.iter().all(Still::has_not_run)
     }
 
     /// Whether the thread that is most likely to run does. Costs one read.
-    pub(crate) fn is_likely_running(&self) -> bool {
+    fn is_likely_running(&self) -> bool {
         let state = self.likely.as_ref().and_then(|stat| stat.state().ok());
         state.is_some_and(|state| !state.is_blocked())
     }
 
     /// Whether any thread of the family runs, by a look at all of them; a family that has ended
     /// does not. `None`: procfs does not tell, or there are too many.
-    pub(crate) fn look(&mut self) -> Option<bool> {
+    fn look(&mut self) -> Option<bool> {
         self.likely = None;
         self.still = Vec::new();
         let mut round = self.round()?;
@@ -164,6 +161,13 @@ impl Family {
         }
         self.has_waited |= !round.is_running;
         Some(round.is_running)
+    }
+}
+
+impl Family {
+    pub(crate) fn new(root: Root) -> Self {
+        let files = Files::default();
+        Self { root, files, has_waited: false, likely: None, still: Vec::new() }
     }
 
     /// Closes what the library has no room for.

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use cmwq_core::detect::processes::Family as _;
+
 use super::eventually;
 use crate::os::sense::sched::gettid;
 use crate::os::sense::{Family, Root};
