@@ -13,8 +13,9 @@ use signal_hook::low_level::{emulate_default_handler, exit};
 use crate::ignored::not_ignored;
 use crate::launch;
 
-/// One that comes so soon after the first is the same: timeout(1), for one, sends each twice.
-const SAME: Duration = Duration::from_millis(500);
+/// One that comes so soon after the first is the same: timeout(1) sends each to the process and to
+/// its group, and of a terminal that is closed the system tells and the shell.
+pub(crate) const SAME: Duration = Duration::from_millis(500);
 
 /// Listens from now on; not to those that are ignored. Calls `tell` at the first one.
 ///

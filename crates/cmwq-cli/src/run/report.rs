@@ -39,6 +39,8 @@ pub(super) struct Record {
 pub(super) struct Summary {
     pub(super) done: u64,
     pub(super) failed: u64,
+    /// They ran when enough had failed or somebody had had enough, and were ended.
+    pub(super) ended: u64,
     /// They were not started, because enough had failed or somebody had had enough.
     pub(super) left_out: u64,
     /// `--resume` left them out.

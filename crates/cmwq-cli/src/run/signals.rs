@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::unistd::{Pid, getppid, getsid};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
@@ -17,8 +17,12 @@ use signal_hook::low_level::{emulate_default_handler, raise};
 
 use super::running::Going;
 use super::work::Work;
+use crate::enough::SAME;
 use crate::ignored::not_ignored;
 use crate::message;
+
+/// For Ctrl-C, which a hand presses again on purpose: [`SAME`] would be too long.
+const SAME_INTERRUPT: Duration = Duration::from_millis(50);
 
 /// Listens from now on. Where that cannot be, signals end this command as ever.
 ///
@@ -32,11 +36,14 @@ pub(super) fn listen(work: &Arc<Work>) -> io::Result<()> {
     let Ok(mut signals) = Signals::new(wanted) else { return Ok(()) };
     let work = Arc::clone(work);
     let listen = move || {
+        let mut last = None;
         for signal in signals.forever() {
+            let now = Instant::now();
             if signal == SIGTSTP {
                 // To this thread, which so does nothing more before it is continued.
                 work.running().pause(|| _ = raise(SIGSTOP));
-            } else {
+            } else if !is_the_same(last, (signal, now)) {
+                last = Some((signal, now));
                 // First, since with the commands that are ended for it all may end.
                 let is_first = work.note_signal(signal);
                 act(&work, signal == SIGINT && is_first);
@@ -81,6 +88,12 @@ fn somebody_could_continue_us() -> bool {
     parent != Pid::from_raw(0) && getsid(Some(parent)).ok() == getsid(None).ok()
 }
 
+/// Whether a signal is the one before, sent twice.
+fn is_the_same(last: Option<(i32, Instant)>, (signal, now): (i32, Instant)) -> bool {
+    let same = if signal == SIGINT { SAME_INTERRUPT } else { SAME };
+    last.is_some_and(|(before, at)| before == signal && now.duration_since(at) < same)
+}
+
 fn act(work: &Work, lets_end: bool) {
     let running = work.running();
     match running.going() {
@@ -95,5 +108,30 @@ fn act(work: &Work, lets_end: bool) {
         }
         Going::On | Going::Ending => work.end_now(),
         Going::Ended => running.end_now(Signal::KILL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_is_sent_twice_counts_once() {
+        let first = Instant::now();
+        let is_the_same = |before, signal, ms| {
+            let now = first + Duration::from_millis(ms);
+            is_the_same(Some((before, first)), (signal, now))
+        };
+        assert!(!super::is_the_same(None, (SIGTERM, first)));
+        for signal in [SIGTERM, SIGHUP, SIGQUIT] {
+            assert!(is_the_same(signal, signal, 0) && is_the_same(signal, signal, 499));
+            assert!(!is_the_same(signal, signal, 500));
+            assert!(
+                !is_the_same(SIGINT, signal, 0),
+                "who presses Ctrl-C may also close the window"
+            );
+        }
+        assert!(is_the_same(SIGINT, SIGINT, 49));
+        assert!(!is_the_same(SIGINT, SIGINT, 50), "a hand is not faster");
     }
 }

@@ -55,6 +55,8 @@ struct Books {
     /// Queued or running.
     outstanding: u64,
     tally: Tally,
+    /// By us, since enough is enough: they have not failed.
+    ended: u64,
     left_out: u64,
     resumed: u64,
 }
@@ -124,6 +126,7 @@ pub(super) fn run(
     let summary = Summary {
         done: books.tally.done,
         failed: books.tally.failed,
+        ended: books.ended,
         left_out: books.left_out,
         resumed: books.resumed,
         seconds: began.elapsed().as_secs_f64(),
@@ -136,8 +139,12 @@ pub(super) fn run(
             0 if is_stream => "ended before all arguments were read",
             _ => "not all were started",
         };
+        let ended = match summary.ended {
+            0 => String::new(),
+            ended => format!(", {ended} ended"),
+        };
         message::say(format_args!(
-            "{} done, {} of them failed; {rest}",
+            "{} done, {} of them failed{ended}; {rest}",
             summary.done, summary.failed
         ));
     }
@@ -516,13 +523,15 @@ impl Work {
     fn count(&self, end: End) {
         let mut books = self.books();
         books.tally.done += 1;
+        // Those that are ended since enough is enough do not say how it went.
+        if !end.is_success() && self.running.going() == Going::Ended {
+            books.ended += 1;
+            return;
+        }
         books.tally.failed += u64::from(!end.is_success());
         let verdict = self.halt.verdict(end, books.tally);
         drop(books);
-        // Those that are ended since enough is enough do not say how it went.
-        if self.running.going() != Going::Ended {
-            self.worst.fetch_max(code(end), Relaxed);
-        }
+        self.worst.fetch_max(code(end), Relaxed);
         match verdict {
             Verdict::GoOn => {}
             Verdict::EndSoon => _ = self.running.end_soon(),

@@ -437,6 +437,16 @@ fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
 }
 
+fn interrupt_again(child: &Child) {
+    a_hand_takes_its_time();
+    interrupt(child);
+}
+
+/// Until Ctrl-C comes again: a faster one is taken for one that was sent twice.
+fn a_hand_takes_its_time() {
+    thread::sleep(Duration::from_millis(100));
+}
+
 /// Returns when the first interrupt has been taken. What is returned keeps the other messages from
 /// being written to nobody.
 fn wait_until_told(child: &mut Child) -> BufReader<ChildStderr> {
@@ -488,10 +498,10 @@ fn thrice_interrupted_it_kills_what_runs() {
     interrupt(&child);
     let _told = wait_until_told(&mut child);
     assert!(!is_there("asked"), "once is a wish to start nothing more");
-    interrupt(&child);
+    interrupt_again(&child);
     eventually("the command is asked to end", || is_there("asked"));
     assert!(child.try_wait().unwrap().is_none(), "it goes on, and is waited for");
-    interrupt(&child);
+    interrupt_again(&child);
     check_signal(child.wait().unwrap(), Signal::INT);
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     let signal = log.lines().nth(1).and_then(|line| line.split('\t').nth(7));

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::signals::state;
 use super::{check_signal, command, eventually, interrupt, is_full, printed, run, run_in};
@@ -27,6 +28,13 @@ fn those_that_are_ended_do_not_say_how_it_went() {
     let says_so = format!("trap 'exit 9' TERM; touch {up}; {waits}");
     let last = format!("while [ ! -e {up} ]; do sleep 0.01; done");
     assert_eq!(code("now,success=1", &says_so, &last), Some(0));
+    let halt = ["--json", "--max-active", "2", "--halt", "now,success=1"];
+    let output = run(&[&halt[..], &["sh", "-c", ":::", waits, "exit 0"]].concat(), b"");
+    let text = printed(&output);
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let summary = &last["summary"];
+    let all = [&summary["done"], &summary["failed"], &summary["ended"]];
+    assert_eq!(all, [2, 0, 1], "{text}");
 }
 
 /// There is nobody who would press Ctrl-C a third time.

@@ -8,11 +8,20 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{WAITS, begun, check_signal, command, eventually, interrupt, printed, wait_until_told};
+use super::{
+    WAITS, begun, check_signal, command, eventually, interrupt, interrupt_again, printed,
+    wait_until_told,
+};
 use crate::support::{check_code, stderr, unshared};
 
 fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Whether no signal to the process is left that none of its threads has taken.
+fn is_taken(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    status.lines().any(|line| line == "ShdPnd:\t0000000000000000")
 }
 
 /// The state of a process, as R, S, T or Z.
@@ -120,11 +129,29 @@ fn what_does_not_end_by_a_signal_is_killed() {
         // The first Ctrl-C lets end what runs.
         let _told = (signal == Signal::INT).then(|| {
             let told = wait_until_told(&mut child);
-            send(&child, signal);
+            interrupt_again(&child);
             told
         });
         eventually("it is killed", || child.try_wait().unwrap().is_some());
         check_signal(child.wait().unwrap(), signal);
+    }
+}
+
+/// timeout(1) sends each signal twice, to the process and to its group.
+#[test]
+fn a_signal_that_is_sent_twice_lets_commands_end() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "trap 'sleep 0.3; touch cleaned; exit' TERM; touch started; \
+                      while :; do sleep 0.01; done";
+        let args = ["sh", "-c", script, ":::", "a"];
+        let mut child = command(folder.path(), &args).spawn().unwrap();
+        eventually("it starts", || folder.path().join("started").exists());
+        send(&child, signal);
+        eventually("it is taken", || is_taken(&child));
+        send(&child, signal);
+        check_signal(child.wait().unwrap(), signal);
+        assert!(folder.path().join("cleaned").exists(), "{signal:?}");
     }
 }
 
@@ -217,10 +244,7 @@ fn who_does_not_end_when_enough_is_enough_is_killed_after_an_interrupt_too() {
     let there = |name: &str| folder.path().join(name).exists();
     eventually("both start", || there("started.a") && there("started.b"));
     interrupt(&child);
-    eventually("it is taken", || {
-        let pending = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        pending.lines().any(|line| line == "ShdPnd:\t0000000000000000")
-    });
+    eventually("it is taken", || is_taken(&child));
     fs::write(folder.path().join("go.b"), "").unwrap();
     eventually("it ends", || child.try_wait().unwrap().is_some());
     check_signal(child.wait().unwrap(), Signal::INT);

@@ -8,7 +8,10 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::{WAITS, check_signal, command, eventually, interrupt, is_full, printed};
+use super::{
+    WAITS, a_hand_takes_its_time, check_signal, command, eventually, interrupt, interrupt_again,
+    is_full, printed,
+};
 use crate::sum_terminal::{read_until, terminal};
 use crate::support::{check_code, not_tested, stderr};
 
@@ -90,7 +93,7 @@ fn signals_are_heard_while_a_reader_takes_his_time() {
     interrupt(&child);
     let shown = read_until(&mut user, "Ctrl-C again ends them");
     assert!(shown.contains("Ctrl-C again ends them"), "{shown:?}");
-    interrupt(&child);
+    interrupt_again(&child);
     eventually("the other is asked to end", || is_there("asked"));
     let output = child.wait_with_output().unwrap();
     check_signal(output.status, Signal::INT);
@@ -160,6 +163,7 @@ fn wants_the_terminal(how: &str) {
     while !shown.contains("Ctrl-C again ends them") {
         assert!(out.read_line(&mut shown).unwrap() > 0, "{how}: {shown}");
     }
+    a_hand_takes_its_time();
     keys.write_all(b"\x03").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{how}: it hears that it is to end");
 }
