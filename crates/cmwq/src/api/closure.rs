@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::Duration;
 
-use cmwq_core::WorkItem;
+use cmwq_core::{Closed, WorkItem};
 
 use crate::api::refused::Refused;
 use crate::engine::item::delayed::DelayedItem;
@@ -122,11 +122,9 @@ impl Shape {
     ///
     /// # Safety
     /// `whole` must be a closure of this shape, neither queued nor armed, that has not run.
-    unsafe fn refuse(&'static self, whole: NonNull<u8>) {
-        // Before anything of the user's is dropped, which may be refused something, too.
-        let why = Refused::last();
+    unsafe fn refuse(&'static self, whole: NonNull<u8>, why: Closed) {
         // SAFETY: the caller's promise; this is in the run's place.
-        unsafe { (self.let_go)(whole, self, LetGo::Refused(why)) };
+        unsafe { (self.let_go)(whole, self, LetGo::Refused(Refused::of(why))) };
     }
 
     /// # Safety
@@ -134,12 +132,10 @@ impl Shape {
     #[inline]
     unsafe fn was_refused(&'static self, whole: NonNull<u8>, queueing: Queueing) -> bool {
         debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-        let was_refused = queueing == Queueing::Refused;
-        if was_refused {
-            // SAFETY: passed on to the caller: it is neither queued nor armed.
-            unsafe { self.refuse(whole) };
-        }
-        was_refused
+        let Queueing::Refused(why) = queueing else { return false };
+        // SAFETY: passed on to the caller: it is neither queued nor armed.
+        unsafe { self.refuse(whole, why) };
+        true
     }
 
     /// What cancelling has to take off a queue or a timer.
@@ -266,9 +262,9 @@ unsafe extern "C" fn run<N, I: Item, F: Job<T>, T>(item: *mut WorkItem) {
 ///
 /// # Safety
 /// `item` must come from [`make`] with the same `F` and `T`, and be neither queued nor armed.
-pub(crate) unsafe fn refuse<I: Item, F: Job<T>, T>(item: NonNull<I>) {
+pub(crate) unsafe fn refuse<I: Item, F: Job<T>, T>(item: NonNull<I>, why: Closed) {
     // SAFETY: the caller's promise.
-    unsafe { Closure::<I, F, T>::SHAPE.refuse(item.cast()) };
+    unsafe { Closure::<I, F, T>::SHAPE.refuse(item.cast(), why) };
 }
 
 /// Whether the queue has refused a closure, which was let go then.
@@ -515,8 +511,9 @@ impl<F: FnOnce() -> T, T> Prepared<F, T> {
 
 impl<F: FnOnce() -> T, T> Drop for Prepared<F, T> {
     fn drop(&mut self) {
+        // No queue has said why, and no handle is there to be told.
         // SAFETY: fresh, and nobody will queue it.
-        unsafe { refuse::<WorkItem, F, T>(self.item) };
+        unsafe { refuse::<WorkItem, F, T>(self.item, Closed::NOT) };
     }
 }
 

@@ -15,11 +15,10 @@ use std::fmt;
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
-use cmwq_core::{WorkFn, WorkItem};
+use cmwq_core::{Closed, WorkFn, WorkItem};
 
 use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::item::flush::{self, Busy, Purpose};
-use crate::engine::item::queueing;
 use crate::engine::process::readers::{self, RcuReadGuard};
 use crate::engine::process::{self, watch_forks};
 use crate::engine::queue::handle::Handle;
@@ -123,7 +122,7 @@ impl fmt::Debug for RcuItem {
 }
 
 /// Lets go of an item that will not run. Called once, with PENDING given up.
-type Refused = unsafe fn(NonNull<RcuItem>);
+type Refused = unsafe fn(NonNull<RcuItem>, Closed);
 
 // SAFETY: `head` and `wq` are governed by ownership of PENDING, which goes through the grace period
 // to whoever ends it.
@@ -212,13 +211,12 @@ impl RcuItem {
             unsafe { wq.queue_claimed(None, this.cast()) }
         } else {
             rcu.item.release(rcu.item.word());
-            Queueing::Refused
+            // No queue has refused it.
+            Queueing::Refused(Closed::NOT)
         };
-        if queueing == Queueing::Refused
-            && let Some(refused) = refused
-        {
+        if let (Queueing::Refused(why), Some(refused)) = (queueing, refused) {
             // SAFETY: it will not run on behalf of this grace period.
-            unsafe { wq.runtime.let_go_later(this, refused, queueing::last_refusal(), None) };
+            unsafe { wq.runtime.let_go_later(this, refused, why, None) };
         }
         // Whoever ended the grace period has more to do than to wait for the queue's end, or for
         // whatever the drop of what the item captured waits for.
@@ -242,7 +240,7 @@ impl RcuItem {
 ///
 /// # Safety
 /// As [`Refused`] says.
-unsafe fn refused(item: NonNull<RcuItem>) {
+unsafe fn refused(item: NonNull<RcuItem>, _: Closed) {
     let lent = item.cast::<Embedded<RcuItem>>();
     // SAFETY: it was queued with one strong reference, which nobody else takes over.
     guarded(|| unsafe { Embedded::take_back(lent) });

@@ -4,8 +4,6 @@ use std::fmt;
 
 use cmwq_core::Closed;
 
-use crate::engine::item::queueing;
-
 /// Why a queue did not take a closure; see [`TryQueueError::why`](crate::TryQueueError::why) and
 /// [`JoinError::why`](crate::JoinError::why).
 ///
@@ -46,11 +44,6 @@ impl Refused {
             _ if closed.is_for(Closed::DESTROYING.and(Closed::BEHIND_TIMERS)) => Self::Closed,
             _ => Self::Draining,
         }
-    }
-
-    /// Why the last item was refused that the calling thread was about to queue.
-    pub(crate) fn last() -> Self {
-        Self::of(queueing::last_refusal())
     }
 
     /// As many closures wait as may.

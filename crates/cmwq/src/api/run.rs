@@ -130,8 +130,8 @@ impl Workqueue {
             }
             ran
         };
-        if while_stack_is_shared("Workqueue::run", wait) == Ran::Refused {
-            return Err(JoinError::refused(Refused::last()));
+        if let Ran::Refused(why) = while_stack_is_shared("Workqueue::run", wait) {
+            return Err(JoinError::refused(Refused::of(why)));
         }
         match this.body.into_inner() {
             Body::Returned(value) => Ok(value),

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::{WorkFn, WorkItem};
+use cmwq_core::{Closed, WorkFn, WorkItem};
 
 use crate::api::closure::Origin;
 use crate::api::unstarted;
@@ -193,7 +193,7 @@ impl<I> Embedded<I> {
 ///
 /// # Safety
 /// As [`Refused`](crate::engine::item::delayed::Refused) says.
-unsafe fn refused(item: NonNull<DelayedItem>) {
+unsafe fn refused(item: NonNull<DelayedItem>, _: Closed) {
     let lent = item.cast::<Embedded<DelayedItem>>();
     // SAFETY: its timer was armed with one strong reference, which nobody else takes over.
     guarded(|| unsafe { Embedded::take_back(lent) });

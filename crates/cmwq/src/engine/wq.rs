@@ -85,9 +85,10 @@ pub(crate) enum Queueing {
     Queued,
     /// It was pending already, or is disabled.
     Not,
-    /// The queue is closed, and the caller is not one of its items: the item is idle again. The C
-    /// interface returns `true` here, as the kernel does.
-    Refused,
+    /// The queue was closed for this, and the caller is not one of its items: the item is idle
+    /// again. [`NOT`](Closed::NOT), if it is open by now. The C interface returns `true` here, as
+    /// the kernel does.
+    Refused(Closed),
 }
 
 /// See the module header.

@@ -43,7 +43,7 @@ where
 {
     let (item, handle) = make::<F, WorkItem, F, T>(func);
     // SAFETY: made above, and not queued.
-    unsafe { refuse::<WorkItem, F, T>(item) };
+    unsafe { refuse::<WorkItem, F, T>(item, Closed::NOT) };
     handle
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use cmwq_core::delayed::{Destination, going_together};
 use cmwq_core::{Closed, Timer, WorkFn, WorkItem};
 
-use crate::engine::item::queueing;
 use crate::engine::queue::handle::{Handle, TimersHandle};
 use crate::engine::queue::reaper::Errands;
 use crate::engine::runtime::Runtime;
@@ -46,9 +45,9 @@ const _: () = {
     assert!(offset_of!(Route, wq) == 0 && offset_of!(Route, cpu) == 8);
 };
 
-/// Lets go of an item that will not run. Called once, with PENDING given up, by any thread. It does
-/// not unwind.
-pub(crate) type Refused = unsafe fn(NonNull<DelayedItem>);
+/// Lets go of an item that will not run, and is told [why](Queueing::Refused). Called once, with
+/// PENDING given up, by any thread. It does not unwind.
+pub(crate) type Refused = unsafe fn(NonNull<DelayedItem>, Closed);
 
 /// Where a delayed item is going whose timer was taken, and is counted until it has
 /// [gone](DelayedItem::go): a queue that waits for its timers waits for it, too.
@@ -190,7 +189,7 @@ impl DelayedItem {
         if unsafe { wq.runtime.service.arm(timer, delay, handle, wq) } {
             Queueing::Queued
         } else {
-            wq.refuse(&delayed.item)
+            Queueing::Refused(wq.refuse(&delayed.item))
         }
     }
 
@@ -257,11 +256,10 @@ impl DelayedItem {
         // SAFETY: valid until it is queued.
         let refused = unsafe { this.as_ref() }.refused;
         // SAFETY: valid, and PENDING is owned.
-        if unsafe { wq.queue_from_timer(cpu, this.cast()) } == Queueing::Refused
-            && let Some(refused) = refused
-        {
+        let queueing = unsafe { wq.queue_from_timer(cpu, this.cast()) };
+        if let (Queueing::Refused(why), Some(refused)) = (queueing, refused) {
             // SAFETY: it will not run on behalf of this timer.
-            unsafe { refused(this) };
+            unsafe { refused(this, why) };
         }
         // SAFETY: it was counted.
         let last = unsafe { service.forget_timers(handle, 1) };
@@ -325,12 +323,11 @@ pub(crate) unsafe fn expired(
         let Destination { queue: wq, cpu, is_held } = goes(&run[0]);
         items.clear();
         items.extend(run.iter().map(|timer| item_of(timer).cast::<WorkItem>()));
-        let refused = |item: NonNull<WorkItem>| {
+        let refused = |item: NonNull<WorkItem>, why: Closed| {
             if is_held {
                 let this = item.cast::<DelayedItem>();
                 // SAFETY: it will not run on behalf of this timer, and is valid until it is let go.
                 let refused = unsafe { this.as_ref() }.refused;
-                let why = queueing::last_refusal();
                 held.extend(refused.map(|let_go| Held { item: this, let_go, why }));
             }
         };

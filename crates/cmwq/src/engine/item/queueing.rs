@@ -2,7 +2,6 @@
 //!
 //! Why: docs/decisions/expired-together.md
 
-use std::cell::Cell;
 use std::ptr::NonNull;
 
 use cmwq_core::delayed::{self, Hold};
@@ -18,22 +17,6 @@ use crate::os::notice::{self, Notice};
 use crate::os::sync::leaves_out;
 use crate::record::symbol;
 use crate::record::trace;
-
-crate::os::sync::thread_local! {
-    static REFUSAL: Cell<Closed> = const { Cell::new(Closed::NOT) };
-}
-
-/// What [`last_refusal`] tells the calling thread from now on.
-pub(crate) fn note_refusal(why: Closed) {
-    // A thread whose thread-locals are gone is not told.
-    let _ = REFUSAL.try_with(|refusal| refusal.set(why));
-}
-
-/// Why the last item was refused that the calling thread was about to queue, by hand or for a
-/// timer: for whoever has to tell that item's owner. Nothing, if its queue is open again by now.
-pub(crate) fn last_refusal() -> Closed {
-    REFUSAL.try_with(Cell::get).unwrap_or(Closed::NOT)
-}
 
 impl Wq {
     /// Whether the caller may queue here.
@@ -236,7 +219,7 @@ impl Wq {
     ) -> Queueing {
         if !is_let_in {
             // SAFETY: valid by the caller's promise.
-            return self.refuse(unsafe { item.as_ref() });
+            return Queueing::Refused(self.refuse(unsafe { item.as_ref() }));
         }
         // SAFETY: passed on to the caller.
         unsafe { self.queue_let_in(self.choose(cpu), cpu, item) }
@@ -292,12 +275,12 @@ impl Wq {
             return Queueing::Queued;
         }
         // SAFETY: valid by the caller's promise.
-        self.refuse(unsafe { item.as_ref() })
+        Queueing::Refused(self.refuse(unsafe { item.as_ref() }))
     }
 
     /// Queues items whose timers have expired and whose PENDING the caller owns, in this order, and
-    /// calls `refused` for each if the queue does not let them in. They never leave for the pod of
-    /// another CPU: who queues them is no thread of the program.
+    /// calls `refused` for each, with the reason, if the queue does not let them in. They never
+    /// leave for the pod of another CPU: who queues them is no thread of the program.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item.
@@ -305,14 +288,14 @@ impl Wq {
         &self,
         cpu: Option<u32>,
         items: &[NonNull<WorkItem>],
-        mut refused: impl FnMut(NonNull<WorkItem>),
+        mut refused: impl FnMut(NonNull<WorkItem>, Closed),
     ) {
         let link = if self.lets_in_from_timer() { self.link_unless_gone(cpu) } else { None };
         let Some(link) = link else {
             for &item in items {
                 // SAFETY: valid by the caller's promise.
-                let _ = self.refuse(unsafe { item.as_ref() });
-                refused(item);
+                let why = self.refuse(unsafe { item.as_ref() });
+                refused(item, why);
             }
             return;
         };
@@ -327,8 +310,9 @@ impl Wq {
             }
             for &item in run {
                 // SAFETY: passed on to the caller.
-                if unsafe { self.queue_let_in(cpu, cpu, item) } == Queueing::Refused {
-                    refused(item);
+                let queueing = unsafe { self.queue_let_in(cpu, cpu, item) };
+                if let Queueing::Refused(why) = queueing {
+                    refused(item, why);
                 }
             }
         }
@@ -368,14 +352,13 @@ impl Wq {
     }
 
     /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.
+    /// Returns why it is refused.
     #[cold]
-    pub(crate) fn refuse(&self, item: &WorkItem) -> Queueing {
+    pub(crate) fn refuse(&self, item: &WorkItem) -> Closed {
         let why = self.closed();
         self.say_refused(item.func());
-        // Behind the program's sink for notices, which may be refused something, too.
-        note_refusal(why);
         item.release(item.word());
-        Queueing::Refused
+        why
     }
 
     fn say_refused(&self, func: WorkFn) {

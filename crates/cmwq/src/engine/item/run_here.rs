@@ -10,7 +10,7 @@
 use std::ptr::NonNull;
 
 use cmwq_core::help::{Plain, Queuer};
-use cmwq_core::{Claim, Offered, WorkItem, WorkerId};
+use cmwq_core::{Claim, Closed, Offered, WorkItem, WorkerId};
 
 use crate::engine::pool::Pool;
 use crate::engine::threads::current::{self, Here, ThreadRun};
@@ -28,14 +28,14 @@ pub(crate) enum Ran {
     Here,
     /// It was queued, and will run.
     Later,
-    /// The queue lets nothing in.
-    Refused,
+    /// The queue lets nothing in: see [`Queueing::Refused`].
+    Refused(Closed),
 }
 
 impl Ran {
     fn of(queueing: Queueing) -> Self {
         debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-        if queueing == Queueing::Refused { Self::Refused } else { Self::Later }
+        if let Queueing::Refused(why) = queueing { Self::Refused(why) } else { Self::Later }
     }
 }
 

@@ -92,7 +92,7 @@ impl Callbacks {
         lock(&self.state).waiting.push(callback);
         // SAFETY: it lives as long as the runtime, which is as long as the process.
         let queueing = unsafe { wq.queue_item(None, NonNull::from(&self.item)) };
-        if queueing == Queueing::Refused {
+        if matches!(queueing, Queueing::Refused(_)) {
             // Nobody else comes: the library was shut down.
             lock(&self.state).is_shut = true;
             self.run();

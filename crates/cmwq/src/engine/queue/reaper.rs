@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use cmwq_core::{Closed, WorkItem};
 
-use crate::engine::item::queueing;
 use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
@@ -42,8 +41,8 @@ unsafe extern "C" fn take_down<F: FnOnce()>(item: *mut WorkItem) {
 struct LetGo<T> {
     item: WorkItem,
     refused: NonNull<T>,
-    let_go: unsafe fn(NonNull<T>),
-    /// Why it was refused, as the thread knew that has found it out.
+    let_go: unsafe fn(NonNull<T>, Closed),
+    /// Why it was refused.
     why: Closed,
     /// Of which this is one.
     errands: Option<Arc<Ended>>,
@@ -53,9 +52,8 @@ struct LetGo<T> {
 unsafe extern "C" fn let_go<T>(item: *mut WorkItem) {
     // SAFETY: made by `let_go_later`, and the run's, or that call's if there is no run.
     let this = unsafe { Box::from_raw(item.cast::<LetGo<T>>()) };
-    queueing::note_refusal(this.why);
     // SAFETY: the promise of who called `let_go_later`.
-    let run = || unsafe { (this.let_go)(this.refused) };
+    let run = || unsafe { (this.let_go)(this.refused, this.why) };
     // Somebody waits for this, but not for a queue.
     if this.errands.is_some() { leaving_ends(run) } else { run() }
 }
@@ -118,7 +116,7 @@ pub(crate) fn leaving_ends(what: impl FnOnce()) {
 impl Runtime {
     /// Lets go of an item that a queue refused. Each by an item of its own: what it captured may
     /// wait for another one that was refused. After a shutdown the calling thread does it. `why`:
-    /// what the queue [said](queueing::last_refusal) then.
+    /// what the queue [said](Queueing::Refused) then.
     ///
     /// # Safety
     /// `let_go` must be fit to be called with `refused`, once, by any thread, and not unwind.
@@ -126,7 +124,7 @@ impl Runtime {
     pub(crate) unsafe fn let_go_later<T>(
         &'static self,
         refused: NonNull<T>,
-        let_go: unsafe fn(NonNull<T>),
+        let_go: unsafe fn(NonNull<T>, Closed),
         why: Closed,
         errands: Option<&Errands>,
     ) {
@@ -136,7 +134,7 @@ impl Runtime {
         let item = Box::into_raw(Box::new(errand)).cast::<WorkItem>();
         // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
         let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item)) };
-        if queued == Queueing::Refused {
+        if matches!(queued, Queueing::Refused(_)) {
             // SAFETY: there will be no run.
             leaving_ends(|| unsafe { self::let_go::<T>(item) });
         }

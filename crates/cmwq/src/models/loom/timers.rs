@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::WorkItem;
+use cmwq_core::{Closed, WorkItem};
 use loom::thread;
 
 use super::check;
@@ -19,7 +19,7 @@ unsafe extern "C" fn never(_: *mut WorkItem) {
     unreachable!("no timer of these models comes");
 }
 
-fn refused(_: NonNull<DelayedItem>) {}
+fn refused(_: NonNull<DelayedItem>, _: Closed) {}
 
 /// An item whose timer is to be armed.
 fn item() -> &'static DelayedItem {
