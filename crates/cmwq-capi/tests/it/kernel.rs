@@ -186,6 +186,8 @@ rows! {
     m_recycled as "m_recycled" {
         another_function_runs_beside,
         the_same_function_waits,
+        an_item_made_anew_inside_is_waited_for,
+        an_item_that_went_elsewhere_is_waited_for,
     }
     n_requeue_elsewhere as "n_requeue_elsewhere" {
         the_first_pool_runs_it,

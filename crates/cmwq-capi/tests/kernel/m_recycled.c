@@ -67,4 +67,65 @@ static void row_the_same_function_waits(void)
 	destroy_workqueue(wq);
 }
 
-ROWS(ROW(another_function_runs_beside), ROW(the_same_function_waits));
+static struct workqueue_struct *elsewhere;
+static bool is_made_anew;
+
+static void queue_itself_elsewhere(struct work_struct *work)
+{
+	if (is_made_anew)
+		INIT_WORK(work, work->func);
+	CHECK(queue_work(elsewhere, work));
+}
+
+/* It waits for an item at its own address, which runs beside it: in another pool, for another queue. */
+static void wait_beside(struct work_struct *work)
+{
+	if (atomic_inc_return(&first) > 1) {
+		msleep(20);
+		atomic_inc(&second);
+		return;
+	}
+	if (is_made_anew) {
+		INIT_WORK(work, wait_beside);
+		CHECK(!flush_work(work) && !cancel_work_sync(work));
+	}
+	queue_itself_elsewhere(work);
+	flush_work(work);
+	CHECK(atomic_read(&second) == 1);
+	/* It has run there. */
+	CHECK(!flush_work(work) && !cancel_work_sync(work));
+	queue_itself_elsewhere(work);
+	if (!disable_work_sync(work))
+		CHECK(atomic_read(&second) == 2);
+	CHECK(enable_work(work));
+	complete_all(&gate);
+}
+
+static void waits_beside(bool anew)
+{
+	is_made_anew = anew;
+	wq = alloc_workqueue("recycled", WQ_PERCPU, 0);
+	elsewhere = alloc_workqueue("elsewhere", WQ_UNBOUND, 0);
+	CHECK(wq && elsewhere);
+	init_completion(&gate);
+	atomic_set(&first, 0);
+	atomic_set(&second, 0);
+	INIT_WORK(&item, wait_beside);
+	CHECK(queue_work(wq, &item));
+	wait_for_completion(&gate);
+	destroy_workqueue(wq);
+	destroy_workqueue(elsewhere);
+}
+
+static void row_an_item_made_anew_inside_is_waited_for(void)
+{
+	waits_beside(true);
+}
+
+static void row_an_item_that_went_elsewhere_is_waited_for(void)
+{
+	waits_beside(false);
+}
+
+ROWS(ROW(another_function_runs_beside), ROW(the_same_function_waits),
+     ROW(an_item_made_anew_inside_is_waited_for), ROW(an_item_that_went_elsewhere_is_waited_for));

@@ -18,13 +18,12 @@ use std::ptr::{self, NonNull};
 use cmwq_core::{Closed, WorkFn, WorkItem};
 
 use crate::api::work::{Embedded, WorkId, describe};
-use crate::engine::item::flush::{self, Busy, Purpose};
+use crate::engine::item::flush::{self, Busy, Found, Purpose};
 use crate::engine::process::readers::{self, RcuReadGuard};
 use crate::engine::process::{self, watch_forks};
 use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::Runtime;
 use crate::engine::runtime::claiming::{Claimed, claim};
-use crate::engine::threads::current;
 use crate::engine::wq::Queueing;
 use crate::os::generation;
 use crate::os::notice::{self, Notice};
@@ -248,15 +247,14 @@ unsafe fn refused(item: NonNull<RcuItem>, _: Closed) {
 
 /// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
 pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
-    if !process::is_pending(item) || current::is_running(item) {
+    if !process::is_pending(item) {
         return flush::flush_item(runtime, item, Purpose::Flush);
     }
     if readers::says_waits_for_itself() {
         return false;
     }
     // The thread that queues it may not have told the source yet.
-    let _ = flush::flush_whole(runtime, item, source::barrier);
-    true
+    flush::flush_until_done(runtime, item, source::barrier) != Found::Itself
 }
 
 impl RcuWork {

@@ -1,7 +1,7 @@
 //! Cancelling, disabling and enabling, beyond the table of `matrix`.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -294,6 +294,55 @@ fn waiting_for_oneself_is_reported_with_both_names() {
     assert!(said("flushed from inside one of its own items"), "{notices:?}");
     assert!(said("drained from inside one of its own items"), "{notices:?}");
     assert!(said("cancel::selfish<"), "the item is named");
+    wq.flush();
+}
+
+/// An ordered queue that has moved to another pool runs its next item there behind this one.
+#[test]
+fn an_item_of_a_queue_that_has_moved_does_not_wait_for_itself() {
+    let wq = Workqueue::builder("moved self").ordered().build().unwrap();
+    let (queue, (send, seen)) = (wq.clone(), mpsc::channel());
+    let (work, _) = selfish(move |own, run| {
+        if run == 1 {
+            queue.apply_attrs(&Attrs::new().nice(sys::nicer(7))).unwrap();
+            let queued = queue.queue_work(own);
+            send.send((queued, own.flush(), own.cancel_sync(), own.cancel_sync())).unwrap();
+        }
+    });
+    assert!(wq.queue_work(&work));
+    let seen = within("it returns", move || seen.recv());
+    // What was queued again is taken back at once, and the last call finds its own run alone.
+    assert_eq!(seen, Ok((true, false, true, false)));
+    let notices = cmwq::notices();
+    let said = |what: &str| {
+        notices.iter().filter(|said| said.contains("'moved self'") && said.contains(what)).count()
+    };
+    assert_eq!(said("flushed from inside its own function"), 1, "{notices:?}");
+    wq.flush();
+}
+
+/// Since an ordered queue has moved, items that run are looked for in all pools. The caller's own
+/// run is not what it waits for.
+#[test]
+fn an_item_that_has_run_elsewhere_does_not_wait_for_itself() {
+    let moved = Workqueue::builder("has moved").ordered().build().unwrap();
+    joined(moved.queue(|| ()));
+    moved.apply_attrs(&Attrs::new().nice(sys::nicer(7))).unwrap();
+    let wq = managed("self at home");
+    let other = Workqueue::builder("self elsewhere").unbound().build().unwrap();
+    let (send, seen) = mpsc::channel();
+    let (work, _) = selfish(move |own, run| {
+        if run == 1 {
+            let queued = other.queue_work(own);
+            other.flush();
+            send.send((queued, own.flush(), own.cancel_sync())).unwrap();
+        }
+    });
+    assert!(wq.queue_work(&work));
+    let seen = within("it returns", move || seen.recv());
+    assert_eq!(seen, Ok((true, false, false)));
+    let notices = cmwq::notices();
+    assert!(!notices.iter().any(|said| said.contains("'self at home'")), "{notices:?}");
     wq.flush();
 }
 

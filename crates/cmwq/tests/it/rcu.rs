@@ -1,7 +1,7 @@
 //! Items that wait for a grace period: never before a reader that was inside has gone.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
 use std::thread;
 
 use cmwq::{
@@ -121,6 +121,34 @@ fn a_reader_that_flushes_is_told_and_does_not_wait() {
     drop(section);
     work.flush();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+/// Not for what comes behind it.
+#[test]
+fn flushed_from_inside_it_waits_for_what_runs_beside_it() {
+    let wq = Workqueue::builder("grace_inside").ordered().build().unwrap();
+    let other = Workqueue::builder("grace_beside").percpu().build().unwrap();
+    let (send, seen) = mpsc::channel();
+    let (own, runs) = (Arc::new(OnceLock::<RcuWork>::new()), Arc::new(AtomicU32::new(0)));
+    let work = RcuWork::new({
+        let (wq, own, runs) = (wq.clone(), Arc::clone(&own), Arc::clone(&runs));
+        move || {
+            if runs.fetch_add(1, Ordering::SeqCst) > 0 {
+                return;
+            }
+            let own = own.get().unwrap();
+            let beside = other.queue_rcu_work(own) && own.flush();
+            let nr_runs = runs.load(Ordering::SeqCst);
+            send.send((beside, nr_runs, wq.queue_rcu_work(own), own.flush())).unwrap();
+        }
+    });
+    own.set(work.clone()).unwrap();
+    assert!(wq.queue_rcu_work(&work));
+    let seen = within("it returns", move || seen.recv());
+    assert_eq!(seen, Ok((true, 2, true, false)));
+    let notices = cmwq::notices();
+    assert!(notices.iter().any(|said| said.contains("'grace_inside' is flushed from inside")));
+    assert!(work.flush() || runs.load(Ordering::SeqCst) == 3);
 }
 
 #[test]

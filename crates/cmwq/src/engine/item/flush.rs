@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{FlushTarget, Kick, PoolState, WorkItem};
+use cmwq_core::{FlushTarget, Kick, PoolState, WorkItem, WqKey};
 
 use crate::engine::item::delayed::DelayedItem;
 use crate::engine::pool::Pool;
@@ -12,10 +12,12 @@ use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
 use crate::engine::tools::own_event::OwnEvent;
 use crate::engine::tools::watchdog::WaitFor;
+use crate::engine::wq::{Kind, Wq};
 use crate::os::backoff::Backoff;
 use crate::os::must_return::while_stack_is_shared;
 use crate::os::notice;
 use crate::os::park::Event;
+use crate::os::sync::Arc;
 
 /// Why a thread waits for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub(crate) fn is_barrier(func: usize) -> bool {
 
 /// What a wait for an item found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+pub(crate) enum Found {
     /// The item was pending or running, and is done by now.
     Done,
     /// A run is done, and another queueing was in transit while it went on.
@@ -66,8 +68,39 @@ enum Found {
     /// PENDING is owned, but the item is not queued yet: another thread is about to queue it, or a
     /// timer is armed.
     InTransit,
-    /// The caller runs inside the item.
+    /// The item comes behind the caller, which runs inside of it, or of one that was at its
+    /// address.
     Itself,
+}
+
+/// The caller's own run of an item that has the address and the function of the one it waits for:
+/// that one, an earlier queueing of it, or one whose memory it was.
+#[derive(Clone, Copy)]
+struct OwnRun {
+    pool: &'static Pool,
+    /// The queue that the run is of, if that is an ordered one, which runs nothing else meanwhile,
+    /// in whatever pool.
+    ordered: Option<WqKey>,
+}
+
+impl OwnRun {
+    fn of(item: &WorkItem) -> Option<Self> {
+        let (pool, key) = current::run_of(item)?;
+        let is_ordered = |wq: &Arc<Wq>| wq.spec.kind == Kind::Ordered;
+        Some(Self { pool, ordered: pool.runtime.wq(key).filter(is_ordered).map(|_| key) })
+    }
+
+    /// Whether the item, which was last in `pool`, comes behind this run. KERNEL: where it does,
+    /// `flush_work` does not return.
+    fn is_before(self, item: &WorkItem, pool: &'static Pool, core: &PoolState) -> bool {
+        // A pool never runs one address with one function twice at once.
+        self.has(pool) || self.ordered.is_some() && core.wq_of(item) == self.ordered
+    }
+
+    /// Whether it is in the books of `pool`.
+    fn has(self, pool: &'static Pool) -> bool {
+        std::ptr::eq(self.pool, pool)
+    }
 }
 
 /// Waits for the last queueing of `item`. `true`: there was something to wait for. KERNEL:
@@ -91,13 +124,24 @@ pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
 pub(crate) fn flush_whole(
     runtime: &'static Runtime,
     item: &WorkItem,
-    mut wake_now: impl FnMut(),
+    wake_now: impl FnMut(),
 ) -> bool {
+    flush_until_done(runtime, item, wake_now) == Found::Done
+}
+
+/// As [`flush_whole`]: `Done`, `Idle` or `Itself`.
+#[inline(always)]
+pub(crate) fn flush_until_done(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    mut wake_now: impl FnMut(),
+) -> Found {
     wake_now();
     match wait_for(runtime, item, Purpose::Flush) {
-        Found::Done => true,
-        Found::Idle | Found::Itself => false,
-        in_transit => flush_again(runtime, item, in_transit, wake_now),
+        in_transit @ (Found::InTransit | Found::Earlier) => {
+            flush_again(runtime, item, in_transit, wake_now)
+        }
+        found => found,
     }
 }
 
@@ -108,7 +152,7 @@ fn flush_again(
     item: &WorkItem,
     mut found: Found,
     mut wake_now: impl FnMut(),
-) -> bool {
+) -> Found {
     let mut backoff = Backoff::new();
     let mut has_waited = false;
     while let Found::InTransit | Found::Earlier = found {
@@ -117,14 +161,14 @@ fn flush_again(
         wake_now();
         found = wait_for(runtime, item, Purpose::Flush);
     }
-    has_waited || found == Found::Done
+    if has_waited { Found::Done } else { found }
 }
 
 #[inline(always)]
 fn wait_for(runtime: &'static Runtime, item: &WorkItem, why: Purpose) -> Found {
     let done = OwnEvent::take();
     if current::runs_nothing() {
-        return wait_behind(runtime, item, false, &done, || done.wait(None));
+        return wait_behind(runtime, item, None, false, &done, || done.wait(None));
     }
     wait_in_item(runtime, item, why, &done)
 }
@@ -137,19 +181,20 @@ fn wait_in_item(
     why: Purpose,
     done: &OwnEvent,
 ) -> Found {
-    if current::is_running(item) {
-        say_waits_for_itself(runtime, why);
-        return Found::Itself;
-    }
+    let own = OwnRun::of(item);
     // Asked once, and not under the pool's lock: it takes the registry's.
     let has_rescuer = why == Purpose::Flush && current::current_is_mem_reclaim();
     let what = WaitFor::Item(std::ptr::from_ref(item) as usize);
     let wait = || current::waiting_for(what, || done.wait(None));
-    wait_behind(runtime, item, has_rescuer, done, wait)
+    let found = wait_behind(runtime, item, own, has_rescuer, done, wait);
+    if found == Found::Itself {
+        say_waits_for_itself(runtime, why);
+    }
+    found
 }
 
 /// Puts a barrier behind the item, if the item is queued or running, and waits for the barrier:
-/// `wait` waits for `done`.
+/// `wait` waits for `done`. Not behind `own`.
 ///
 /// KERNEL: `start_flush_work` — same; differs: a run that began on a pool which the item's ordered
 /// queue had before, while the item was queued again, is found, too.
@@ -157,6 +202,7 @@ fn wait_in_item(
 fn wait_behind(
     runtime: &'static Runtime,
     item: &WorkItem,
+    own: Option<OwnRun>,
     has_rescuer: bool,
     done: &OwnEvent,
     wait: impl FnOnce() -> bool,
@@ -177,6 +223,10 @@ fn wait_behind(
             pool.unlock(guard, Kick::None);
             continue;
         }
+        if own.is_some_and(|own| own.is_before(item, pool, &guard.core)) {
+            pool.unlock(guard, Kick::None);
+            return Found::Itself;
+        }
         let wq = has_rescuer.then(|| guard.core.wq_of(item)).flatten();
         // SAFETY: the target is borrowed; the barrier stays on this stack until `done`.
         let insert = |core: &mut PoolState| unsafe {
@@ -186,7 +236,8 @@ fn wait_behind(
             let is_here = insert(&mut guard.core);
             pool.unlock_here(guard, Kick::None);
             let is_elsewhere = || {
-                runtime.pools_besides(pool).any(|other| {
+                let is_other = |pool: &&'static Pool| own.is_none_or(|own| !own.has(pool));
+                runtime.pools_besides(pool).filter(is_other).any(|other| {
                     let mut guard = other.lock_only();
                     let is_there = insert(&mut guard.core);
                     other.unlock(guard, Kick::None);

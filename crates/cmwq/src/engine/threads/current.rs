@@ -43,7 +43,8 @@ struct Run {
 /// waiting for it (`run_here`).
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadRun {
-    pub(crate) runtime: &'static Runtime,
+    /// Which has the run in its books.
+    pub(crate) pool: &'static Pool,
     pub(crate) wq: WqKey,
     pub(crate) item: *const WorkItem,
     pub(crate) func: WorkFn,
@@ -51,8 +52,8 @@ pub(crate) struct ThreadRun {
 
 impl ThreadRun {
     #[inline]
-    pub(crate) fn of(pool: &Pool, claim: &Claim) -> Self {
-        Self { runtime: pool.runtime, wq: claim.wq, item: claim.item, func: claim.func }
+    pub(crate) fn of(pool: &'static Pool, claim: &Claim) -> Self {
+        Self { pool, wq: claim.wq, item: claim.item, func: claim.func }
     }
 }
 
@@ -198,6 +199,13 @@ impl Context {
     #[inline]
     pub(crate) fn end(&self) {
         self.run.set(None);
+    }
+
+    /// See [`run_of`]. A helper's run is in the books of the pool that it helps.
+    fn books(&self) -> Option<(&'static Pool, WqKey)> {
+        let wq = self.run.get()?.wq;
+        let helped = self.pool.runtime.served_by(&self.thread).map(|(pool, _)| pool);
+        Some((helped.unwrap_or(self.pool), wq))
     }
 
     /// Enters a blocking section: from now on this worker counts as blocked, whatever detectors
@@ -378,6 +386,13 @@ pub(crate) fn is_running(item: &WorkItem) -> bool {
     own_item().is_some_and(|(own, func)| ptr::eq(own, item) && ptr::fn_addr_eq(func, item.func()))
 }
 
+/// The pool that has the calling thread's run of this item in its books, and the queue that the run
+/// is of. `None`: the thread [runs another](is_running), or none.
+pub(crate) fn run_of(item: &WorkItem) -> Option<(&'static Pool, WqKey)> {
+    let of_thread = || bh_run().or_else(here).map(|run| (run.pool, run.wq));
+    is_running(item).then(|| with(Context::books).flatten().or_else(of_thread)).flatten()
+}
+
 /// The item that the calling thread runs, also of a BH queue, and its function.
 fn own_item() -> Option<(*const WorkItem, WorkFn)> {
     with(|context| context.run.get().map(|run| (run.item, run.func)))
@@ -398,7 +413,7 @@ pub(crate) fn running() -> Option<(String, usize)> {
     let (runtime, wq, func) =
         with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq, run.func)))
             .flatten()
-            .or_else(|| bh_run().or_else(here).map(|run| (run.runtime, run.wq, run.func)))?;
+            .or_else(|| bh_run().or_else(here).map(|run| (run.pool.runtime, run.wq, run.func)))?;
     Some((runtime.wq_name(wq)?, func as *const () as usize))
 }
 
@@ -431,7 +446,7 @@ pub(crate) fn begin_blocking() {
 #[cold]
 fn say_it_waits(run: ThreadRun) {
     notice::once(Notice::BhWaits, || {
-        let name = run.runtime.wq_name(run.wq).unwrap_or_default();
+        let name = run.pool.runtime.wq_name(run.wq).unwrap_or_default();
         format!(
             "an item of BH workqueue '{name}' waits for something: BH items must not block, and \
              those of this CPU \
