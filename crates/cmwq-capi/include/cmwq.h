@@ -62,7 +62,8 @@ int cmwq_set_thread_hooks(void (*start)(void *data), void (*exit)(void *data), v
 /*
  * Has stalls told to handler(stall, data) in place of standard error; null for that again. It is called on the watchdog's
  * thread, which looks at nothing meanwhile, with what is the library's when it has returned. When: parameter
- * watchdog_thresh, 30 s.
+ * watchdog_thresh, 30 s. The handler that was set before runs no more when this returns, unless it is the caller: so it is
+ * waited for, and must not need what the caller holds.
  */
 void cmwq_set_watchdog_handler(void (*handler)(const struct cmwq_stall *stall, void *data), void *data);
 

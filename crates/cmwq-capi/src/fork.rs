@@ -14,6 +14,7 @@ use cmwq::raw::{self, Innermost};
 use crate::alloc::{DESTROYED, Destroyed};
 use crate::debug::{OBJECTS, Objects};
 use crate::devres::{DEVICES, Devices};
+use crate::observing::{TOLD, Told};
 
 /// A lock that no child finds locked.
 pub(crate) struct Lock<T>(Mutex<T>);
@@ -39,6 +40,7 @@ struct Held {
     _devices: MutexGuard<'static, Devices>,
     _destroyed: MutexGuard<'static, Destroyed>,
     _objects: MutexGuard<'static, Objects>,
+    _told: MutexGuard<'static, Told>,
 }
 
 std::thread_local! {
@@ -63,8 +65,12 @@ fn is_prepared() -> bool {
 }
 
 fn hold() {
-    let held =
-        Held { _devices: DEVICES.hold(), _destroyed: DESTROYED.hold(), _objects: OBJECTS.hold() };
+    let held = Held {
+        _devices: DEVICES.hold(),
+        _destroyed: DESTROYED.hold(),
+        _objects: OBJECTS.hold(),
+        _told: TOLD.hold(),
+    };
     HELD.with_borrow_mut(|place| **place = Some(held));
 }
 

@@ -1,12 +1,16 @@
 //! What a program may be told of its threads, its queues and their stalls.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::process;
+use std::sync::{Condvar, PoisonError};
 
 use cmwq::raw;
 use cmwq::watchdog::{self, Place, Stall};
 use cmwq::{Config, ErrorKind};
 
+use crate::fork::Lock;
 use crate::queueing::c_functions;
 use crate::settings::put;
 
@@ -63,6 +67,70 @@ impl Given<Handler> {
     }
 }
 
+pub(crate) static TOLD: Lock<Told> = Lock::new(Told { handler: None, nr_calls: 0, call: None });
+/// A call of the handler has ended.
+static ENDED: Condvar = Condvar::new();
+
+std::thread_local! {
+    /// The calling thread is in the handler.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Who is told of stalls. The library keeps only [`tell`], and whoever takes a handler back is to
+/// know when it runs no more.
+pub(crate) struct Told {
+    handler: Option<Given<Handler>>,
+    nr_calls: u64,
+    call: Option<Call>,
+}
+
+/// One in progress: by which process, since a child inherits none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Call {
+    process: u32,
+    nr: u64,
+}
+
+impl Told {
+    fn begin(&mut self) -> Option<Given<Handler>> {
+        let handler = self.handler?;
+        self.nr_calls += 1;
+        self.call = Some(Call { process: process::id(), nr: self.nr_calls });
+        Some(handler)
+    }
+}
+
+/// By the watchdog, one call at a time.
+fn tell(stall: &Stall) {
+    struct Inside;
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            IS_TOLD.set(false);
+            if let Some(mut told) = TOLD.lock() {
+                told.call = None;
+            }
+            ENDED.notify_all();
+        }
+    }
+    // It may have been taken back since the library was asked whom to tell.
+    let Some(handler) = TOLD.lock().and_then(|mut told| told.begin()) else {
+        return raw::say(stall.to_string());
+    };
+    IS_TOLD.set(true);
+    let _inside = Inside;
+    handler.call(stall);
+}
+
+/// Sets who is told, and waits until nobody else is any more.
+fn set_told(handler: Option<Given<Handler>>) {
+    let Some(mut told) = TOLD.lock() else { return };
+    told.handler = handler;
+    let before = told.call.filter(|call| call.process == process::id() && !IS_TOLD.get());
+    while before.is_some() && told.call == before {
+        told = ENDED.wait(told).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
 c_functions! {
     /// Has each thread that runs functions call `start(data)` before the first and `exit(data)`
     /// after the last: 0, or `-EBUSY`: the library was used already, or was told.
@@ -81,11 +149,18 @@ c_functions! {
         if error.kind() == ErrorKind::Unavailable { -libc::EBUSY } else { -libc::EINVAL }
     }
 
-    /// Has stalls told to `handler(stall, data)` in place of standard error; null: there again.
+    /// Has stalls told to `handler(stall, data)` in place of standard error; null: there again. The
+    /// handler before runs no more then, unless it has called this.
     fn cmwq_set_watchdog_handler(handler: Option<Handler>, data: *mut c_void) {
-        match handler.map(|handler| Given(handler, data)) {
-            Some(handler) => watchdog::set_handler(move |stall| handler.call(stall)),
-            None => watchdog::clear_handler(),
+        let handler = handler.map(|handler| Given(handler, data));
+        // Of two calls at the same time, one with null, null wins: the library asks `tell` only
+        // behind a handler that is set here.
+        if handler.is_none() {
+            watchdog::clear_handler();
+        }
+        set_told(handler);
+        if handler.is_some() {
+            watchdog::set_handler(tell);
         }
     }
 

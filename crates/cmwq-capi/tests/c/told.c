@@ -3,6 +3,8 @@
 #include <cmwq.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "check.h"
 
 static int begun, ended, stalls, runs;
@@ -53,6 +55,45 @@ static void note_stall(const struct cmwq_stall *told, void *arg)
 	count(&stalls);
 }
 
+static struct gate replacing = GATE_SHUT;
+static int is_inside, was_inside, taken;
+
+static void *replace(void *arg)
+{
+	(void)arg;
+	gate_open(&replacing);
+	cmwq_set_watchdog_handler(note_stall, data);
+	was_inside = load(&is_inside);
+	return NULL;
+}
+
+/* It is replaced while it runs: by a child, by itself, and by another thread, which waits until it has ended. */
+static void taken_back(const struct cmwq_stall *told, void *arg)
+{
+	struct timespec pause = { 0, 50000000 };
+	pthread_t *thread = arg, other;
+	int status;
+	pid_t pid;
+
+	(void)told;
+	if (load(&taken))
+		return;
+	pid = fork();
+	if (pid == 0) {
+		alarm(60);
+		CHECK(!pthread_create(&other, NULL, replace, NULL) && !pthread_join(other, NULL));
+		_exit(0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	cmwq_set_watchdog_handler(taken_back, arg);
+	count(&is_inside);
+	CHECK(!pthread_create(thread, NULL, replace, NULL));
+	gate_wait(&replacing);
+	nanosleep(&pause, NULL);
+	__atomic_store_n(&is_inside, 0, __ATOMIC_RELEASE);
+	count(&taken);
+}
+
 static DECLARE_WORK(item, needs_registration);
 static DECLARE_WORK(bh, needs_registration);
 static DECLARE_WORK(waits, wait_at_gate);
@@ -76,6 +117,7 @@ static void numbers(void)
 int main(void)
 {
 	struct workqueue_struct *wq, *line;
+	pthread_t thread;
 
 	CHECK(cmwq_param_set("watchdog_thresh", "0.02") == 0);
 	CHECK(cmwq_set_thread_hooks(begin, end, data) == 0);
@@ -94,7 +136,10 @@ int main(void)
 	CHECK(cmwq_set_thread_hooks(begin, NULL, NULL) == -EBUSY);
 
 	/* Something waits behind what stands still. */
+	cmwq_set_watchdog_handler(taken_back, &thread);
 	CHECK(queue_work(line, &waits) && queue_work(line, &item));
+	AWAIT(load(&taken));
+	CHECK(!pthread_join(thread, NULL) && !was_inside);
 	AWAIT(load(&stalls) > 0);
 	CHECK(stall.duration_ms >= 20);
 	CHECK(strstr(report, "line") && strstr(report, "waiting: 1"));
