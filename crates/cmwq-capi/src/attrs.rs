@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::mem::offset_of;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cmwq::raw;
 use cmwq::{AffinityScope, Attrs, CpuSet, Error, ErrorKind, Sched};
 
 use crate::face;
+use crate::fork::Lock;
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 
@@ -125,16 +125,16 @@ impl CpuMask {
 }
 
 /// The CPUs of unbound queues before housekeeping took some away.
-static REQUESTED: OnceLock<CpuSet> = OnceLock::new();
+pub(crate) static REQUESTED: Lock<Option<CpuSet>> = Lock::new(None);
 
-fn requested() -> Result<&'static CpuSet, Error> {
-    if let Some(requested) = REQUESTED.get() {
+fn requested() -> Result<CpuSet, Error> {
+    if let Some(requested) = REQUESTED.lock().and_then(|requested| requested.clone()) {
         return Ok(requested);
     }
-    // Not inside of the cell: a child that is forked meanwhile would find it being initialised for
-    // ever. Whoever changes the mask has filled the cell before.
+    // Not under the lock, which is innermost. Whoever changes the mask has noted it before.
     let now = cmwq::unbound_cpumask()?;
-    Ok(REQUESTED.get_or_init(|| now))
+    let Some(mut requested) = REQUESTED.lock() else { return Ok(now) };
+    Ok(requested.get_or_insert(now).clone())
 }
 
 /// Unbound queues use those of the requested CPUs that are wanted; all, if that are none.
@@ -144,7 +144,7 @@ fn confine(here: &str, is_wanted: impl Fn(u32) -> bool) -> c_int {
         Err(error) => return face::refuse(here, &error),
     };
     let wanted: CpuSet = requested.iter().filter(|&cpu| is_wanted(cpu)).collect();
-    let cpus = if wanted.is_empty() { requested } else { &wanted };
+    let cpus = if wanted.is_empty() { &requested } else { &wanted };
     match cmwq::set_unbound_cpumask(cpus) {
         Ok(()) => 0,
         Err(error) => {

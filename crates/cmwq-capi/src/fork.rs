@@ -9,9 +9,11 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cmwq::CpuSet;
 use cmwq::raw::{self, Innermost};
 
 use crate::alloc::{DESTROYED, Destroyed};
+use crate::attrs::REQUESTED;
 use crate::debug::{OBJECTS, Objects};
 use crate::devres::{DEVICES, Devices};
 use crate::observing::{TOLD, Told};
@@ -41,6 +43,7 @@ struct Held {
     _destroyed: MutexGuard<'static, Destroyed>,
     _objects: MutexGuard<'static, Objects>,
     _told: MutexGuard<'static, Told>,
+    _requested: MutexGuard<'static, Option<CpuSet>>,
 }
 
 std::thread_local! {
@@ -70,6 +73,7 @@ fn hold() {
         _destroyed: DESTROYED.hold(),
         _objects: OBJECTS.hold(),
         _told: TOLD.hold(),
+        _requested: REQUESTED.hold(),
     };
     HELD.with_borrow_mut(|place| **place = Some(held));
 }

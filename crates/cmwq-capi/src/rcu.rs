@@ -1,7 +1,6 @@
 //! `struct rcu_work *`, and the readers and grace periods of the process.
 
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 
 use cmwq::raw::{self, GracePeriods, RawRcu, RcuFunc, RcuHead, WorkFn};
 
@@ -110,15 +109,17 @@ unsafe impl GracePeriods for Source {
 c_functions! {
     /// Makes the program say when grace periods are over: 0, or `-EBUSY`, somebody does already.
     fn cmwq_set_rcu(call_rcu: Option<CallRcu>, rcu_barrier: Option<RcuBarrier>) -> c_int {
-        static SOURCE: OnceLock<Source> = OnceLock::new();
         let (Some(call_rcu), Some(rcu_barrier)) = (call_rcu, rcu_barrier) else {
             face::say_null(HERE, "function");
             return -libc::EINVAL;
         };
-        let source = SOURCE.get_or_init(|| Source { call_rcu, rcu_barrier });
-        match raw::set_grace_periods(source) {
+        let source = Box::into_raw(Box::new(Source { call_rcu, rcu_barrier }));
+        // SAFETY: just made, and not freed if it is set.
+        match raw::set_grace_periods(unsafe { &*source }) {
             Ok(()) => 0,
             Err(error) => {
+                // SAFETY: it was not set, so nobody else has it.
+                drop(unsafe { Box::from_raw(source) });
                 raw::say(error.to_string());
                 -libc::EBUSY
             }

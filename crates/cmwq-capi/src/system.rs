@@ -48,7 +48,7 @@ const DEPRECATED_UNBOUND: usize = 4;
 
 system_queues! {
     /// Deprecated: use `system_percpu_wq`.
-    0 system_wq => deprecated(&PERCPU, "events", Builder::percpu);
+    0 system_wq => raw::get_or_build(&PERCPU, "events", Builder::percpu);
     /// Short items that want to stay on their CPU.
     1 system_percpu_wq => system::percpu();
     /// Served by workers of nice −20.
@@ -56,7 +56,9 @@ system_queues! {
     /// Items that may take long.
     3 system_long_wq => system::long();
     /// Deprecated: use `system_dfl_wq`.
-    4 system_unbound_wq => deprecated(&UNBOUND, "events_unbound", |b| b.unbound().max_active(2048));
+    4 system_unbound_wq => {
+        raw::get_or_build(&UNBOUND, "events_unbound", |b| b.unbound().max_active(2048))
+    };
     /// Items that start at once, anywhere.
     5 system_dfl_wq => system::unbound();
     /// The same, for items that may take long.
@@ -73,22 +75,9 @@ system_queues! {
     11 system_bh_highpri_wq => system::bh_highpri();
 }
 
+// Queues of their own with other ones' names, as the kernel has them.
 static PERCPU: OnceLock<Workqueue> = OnceLock::new();
 static UNBOUND: OnceLock<Workqueue> = OnceLock::new();
-
-/// A queue of its own with another one's name, as the kernel has it.
-fn deprecated(
-    made: &'static OnceLock<Workqueue>,
-    name: &str,
-    build: fn(Builder) -> Builder,
-) -> Result<&'static Workqueue, Error> {
-    if let Some(wq) = made.get() {
-        return Ok(wq);
-    }
-    // Of two that are made at the same time, one is dropped before anything was queued on it.
-    let wq = build(Workqueue::builder(name)).build()?;
-    Ok(made.get_or_init(|| wq))
-}
 
 fn index(wq: *const workqueue_struct) -> usize {
     wq.addr().wrapping_sub(PLACES.as_ptr().addr())

@@ -43,6 +43,7 @@ pub use rcu::{
 #[cfg(not(cmwq_loom))]
 pub use timers::{Arming, RawTimer, Running, When, arm as arm_timer, disarm as disarm_timer};
 
+use crate::api::builder::Builder;
 use crate::api::closure::JoinHandle;
 use crate::api::refused::Refused;
 use crate::api::try_queue::TryQueueError;
@@ -61,6 +62,7 @@ use crate::engine::wq::Queueing;
 use crate::os::must_return;
 use crate::os::notice;
 use crate::os::sense::stderr;
+use crate::os::sync::OnceLock;
 use crate::os::topo;
 use crate::record::symbol;
 
@@ -528,6 +530,18 @@ pub fn must_return<R>(func: usize, what: impl FnOnce() -> R) -> R {
 pub fn die(text: &str) -> ! {
     notice::last_word(text);
     std::process::abort()
+}
+
+/// As the functions of [`system`], for queues of the C library's.
+///
+/// # Errors
+/// As there.
+pub fn get_or_build(
+    queue: &'static OnceLock<Workqueue>,
+    name: &str,
+    build: fn(Builder) -> Builder,
+) -> Result<&'static Workqueue, crate::Error> {
+    crate::api::system::get_or_build(queue, name, build)
 }
 
 /// Says `text` on standard error, as what the library has to say itself.

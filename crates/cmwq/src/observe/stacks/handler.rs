@@ -11,13 +11,16 @@ use std::ops::Range;
 use std::ptr;
 
 use super::request::{Answer, Request};
+use crate::os::published::Lasting;
 use crate::os::sense::signal;
-use crate::os::sync::{OnceLock, Ordering};
+use crate::os::sync::Ordering;
 
 /// LIMIT: so much of a stack is copied: 64 KiB.
 const MOST_WORDS: usize = 64 * 1024 / 8;
 
-static REQUEST: OnceLock<Request> = OnceLock::new();
+/// Made by the watchdog's thread alone. No cell, which a child that is forked while it is being set
+/// would find half-way.
+static REQUEST: Lasting<Request> = Lasting::nothing();
 /// The signal that was taken; 0: none.
 static TAKEN: AtomicI32 = AtomicI32::new(0);
 
@@ -27,7 +30,9 @@ pub(super) fn install(wanted: Option<i32>) -> Result<i32, String> {
     if registers(ptr::null()).is_none() {
         return Err("stacks are not supported on this architecture".to_owned());
     }
-    REQUEST.get_or_init(|| Request::new(MOST_WORDS));
+    if REQUEST.get().is_none() {
+        REQUEST.set(Box::leak(Box::new(Request::new(MOST_WORDS))));
+    }
     // ORDERING (here and below): no pairing: for the watchdog's thread alone.
     let taken = TAKEN.load(Ordering::Relaxed);
     if taken != 0 && signal::is_taken_by(taken, on_signal) {
