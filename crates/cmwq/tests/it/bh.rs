@@ -1,7 +1,7 @@
 //! BH queues: items that run where softirqs would, on their CPU, in order, and must not block.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use crate::support::{Gate, eventually, joined, occupy, percpu, procfs, sys, undi
 pub(crate) const SCENES: &[Scene] = &[
     ("bh::quiet", quiet),
     ("bh::waits", waits),
+    ("bh::cancels", cancels),
     ("bh::itself", itself),
     ("bh::no_thread", no_thread),
 ];
@@ -292,6 +293,41 @@ fn waits() {
     // Outside of a BH item, also on other workers, it is nothing to speak of.
     assert_eq!(joined(other.queue(|| cmwq::blocking(|| 1))), 1);
     assert_eq!(said(), 1);
+}
+
+/// It may, and waits for a run of it on another CPU.
+#[test]
+fn that_one_cancels_another_is_nothing_to_speak_of() {
+    Stage::new("bh::cancels").play();
+}
+
+fn cancels() {
+    let [here, there, ..] = sys::allowed_cpus()[..] else {
+        return crate::support::scene::skip("it takes two CPUs");
+    };
+    let wq = bh("canceller");
+    let said = || cmwq::notices().iter().filter(|text| text.contains("'canceller'")).count();
+    let ways: [fn(&Work) -> bool; 3] = [Work::cancel_sync, Work::disable_sync, Work::flush];
+    for (way, expected) in ways.into_iter().zip([0, 0, 1]) {
+        let (entered, gate) = (Gate::new(), Gate::new());
+        let _opened = Opened(&gate);
+        let (inside, theirs) = (entered.clone(), gate.clone());
+        let work = Work::new(move || {
+            inside.open();
+            theirs.spin();
+        });
+        assert!(wq.queue_work_on(there, &work));
+        entered.pass();
+        let (send, seen) = mpsc::channel();
+        let waits = wq.queue_on(here, move || {
+            send.send(sys::gettid()).unwrap();
+            way(&work)
+        });
+        let tid = seen.recv().unwrap();
+        eventually("it waits", || procfs::waits(tid));
+        gate.open();
+        assert_eq!((joined(waits), said()), (expected == 1, expected));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use cmwq_core::{FlushTarget, Kick, PoolState, WorkItem, WqKey};
 
 use crate::engine::item::delayed::DelayedItem;
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::queue::flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
@@ -168,7 +168,7 @@ fn flush_again(
 fn wait_for(runtime: &'static Runtime, item: &WorkItem, why: Purpose) -> Found {
     let done = OwnEvent::take();
     if current::runs_nothing() {
-        return wait_behind(runtime, item, None, false, &done, || done.wait(None));
+        return wait_behind(runtime, item, None, false, &done, |_| done.wait(None));
     }
     wait_in_item(runtime, item, why, &done)
 }
@@ -185,7 +185,14 @@ fn wait_in_item(
     // Asked once, and not under the pool's lock: it takes the registry's.
     let has_rescuer = why == Purpose::Flush && current::current_is_mem_reclaim();
     let what = WaitFor::Item(std::ptr::from_ref(item) as usize);
-    let wait = || current::waiting_for(what, || done.wait(None));
+    let wait = |pool: &Pool| {
+        // KERNEL: `__flush_work` — same, but that it spins: a BH item may cancel another one.
+        let is_bh = matches!(pool.kind, PoolKind::Bh(_));
+        if why == Purpose::Cancel && is_bh && current::in_bh() {
+            return done.wait(None);
+        }
+        current::waiting_for(what, || done.wait(None))
+    };
     let found = wait_behind(runtime, item, own, has_rescuer, done, wait);
     if found == Found::Itself {
         say_waits_for_itself(runtime, why);
@@ -194,7 +201,7 @@ fn wait_in_item(
 }
 
 /// Puts a barrier behind the item, if the item is queued or running, and waits for the barrier:
-/// `wait` waits for `done`. Not behind `own`.
+/// `wait` waits for `done`, and is told of the item's pool. Not behind `own`.
 ///
 /// KERNEL: `start_flush_work` — same; differs: a run that began on a pool which the item's ordered
 /// queue had before, while the item was queued again, is found, too.
@@ -205,7 +212,7 @@ fn wait_behind(
     own: Option<OwnRun>,
     has_rescuer: bool,
     done: &OwnEvent,
-    wait: impl FnOnce() -> bool,
+    wait: impl FnOnce(&Pool) -> bool,
 ) -> Found {
     let barrier = Barrier { item: WorkItem::new(barrier_fn), done: done.event() };
     let target = NonNull::from(item);
@@ -250,7 +257,7 @@ fn wait_behind(
             if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
                 check_dependency(&wq);
             }
-            wait();
+            wait(pool);
             true
         });
         if !was_found {
