@@ -201,11 +201,13 @@ c_functions! {
         unsafe { raw::expire(pointer(item)) };
     }
 
-    /// Enables an item and queues it if that made it ready to be queued.
+    /// Enables an item and queues it if that made it ready to be queued: `true`, it is. Does
+    /// nothing without a queue.
     fn enable_and_queue_work(wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            let is_enabled = is_item(HERE, item, "enabled") && raw::enable(Any::Work(work(item)));
+            let is_complete = is_item(HERE, item, "enabled") && Queue::of(HERE, wq).is_some();
+            let is_enabled = is_complete && raw::enable(Any::Work(work(item)));
             if is_enabled {
                 queue_on(HERE, wq, None, item);
             }

@@ -30,6 +30,7 @@ static long answer(void *arg)
 }
 
 static DECLARE_WORK(item, count_run);
+static DECLARE_WORK(disabled, count_run);
 static DECLARE_DELAYED_WORK(later, count_run);
 static struct workqueue_struct **const all[] = {
 	&system_wq, &system_percpu_wq, &system_highpri_wq, &system_long_wq, &system_unbound_wq, &system_dfl_wq,
@@ -47,8 +48,10 @@ static void without(void)
 
 	INIT_RCU_WORK(&rwork, count_run);
 	CHECK(!alloc_workqueue("none", WQ_PERCPU, 0));
+	CHECK(!disable_work(&disabled));
 	for (size_t i = 0; i < NR; i++) {
 		CHECK(!queue_work(*all[i], &item) && !work_pending(&item));
+		CHECK(!enable_and_queue_work(*all[i], &disabled));
 		CHECK(!queue_delayed_work(*all[i], &later, 1) && !delayed_work_pending(&later));
 		CHECK(!mod_delayed_work(*all[i], &later, 1) && !delayed_work_pending(&later));
 		CHECK(!queue_rcu_work(*all[i], &rwork));
@@ -111,6 +114,7 @@ int main(void)
 	has_threads = 1;
 	/* It was disabled without them. */
 	CHECK(!queue_work(system_percpu_wq, &item) && enable_work(&item));
+	CHECK(!queue_work(system_percpu_wq, &disabled) && enable_work(&disabled));
 	with(NULL);
 	wq = alloc_workqueue("own", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	unused = alloc_workqueue("unused", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);

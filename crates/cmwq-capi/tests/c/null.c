@@ -26,6 +26,9 @@ static void no_queue(void)
 	CHECK(!queue_delayed_work_on(0, NULL, &later, 1));
 	CHECK(!mod_delayed_work_on(0, NULL, &later, 1));
 	CHECK(!queue_rcu_work(NULL, &rwork));
+	CHECK(!disable_work(&item));
+	CHECK(!enable_and_queue_work(NULL, &item));
+	CHECK(!queue_work(system_percpu_wq, &item) && enable_work(&item));
 	CHECK(!work_pending(&item) && !delayed_work_pending(&later));
 	__flush_workqueue(NULL);
 	drain_workqueue(NULL);

@@ -30,12 +30,13 @@ fn by_function(lines: &[String], complaint: &str) -> BTreeMap<String, usize> {
     found
 }
 
-const WITHOUT_QUEUE: [&str; 15] = [
+const WITHOUT_QUEUE: [&str; 16] = [
     "queue_work_on",
     "queue_work_node",
     "queue_delayed_work_on",
     "mod_delayed_work_on",
     "queue_rcu_work",
+    "enable_and_queue_work",
     "__flush_workqueue",
     "drain_workqueue",
     "destroy_workqueue",
