@@ -56,6 +56,8 @@ pub struct Timer {
     tag: u32,
     slot: u16,
     is_deferrable: bool,
+    /// 0, so that it may get a meaning later: programs make timers, too.
+    _spare: u8,
 }
 
 // The C header says the same, and so makes timers without calling us.
@@ -67,6 +69,7 @@ const _: () = {
     assert!(offset_of!(Timer, tag) == 24);
     assert!(offset_of!(Timer, slot) == 28);
     assert!(offset_of!(Timer, is_deferrable) == 30);
+    assert!(offset_of!(Timer, _spare) == 31);
 };
 
 impl Timer {
@@ -79,6 +82,7 @@ impl Timer {
             tag: 0,
             slot: EXPIRED,
             is_deferrable: false,
+            _spare: 0,
         }
     }
 

@@ -204,6 +204,7 @@ static inline void cmwq_set_delayed_work(struct delayed_work *dwork, work_func_t
 	dwork->timer.cmwq_tag = 0;
 	dwork->timer.cmwq_slot = 0;
 	dwork->timer.cmwq_deferrable = (tflags & CMWQ_DEFERRABLE) != 0;
+	dwork->timer.cmwq_pad = 0;
 	dwork->timer.expires = 0;
 	dwork->timer.function = NULL;
 	dwork->wq = NULL;

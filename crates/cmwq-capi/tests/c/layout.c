@@ -35,6 +35,7 @@ static void check_delayed(bool deferrable)
 		CHECK(!timer_pending(&item->timer) && !delayed_work_pending(item));
 		CHECK(item->timer.cmwq_due == 0 && item->timer.cmwq_tag == 0);
 		CHECK(item->timer.cmwq_deferrable == deferrable);
+		CHECK(item->timer.cmwq_pad == 0);
 		CHECK(item->timer.expires == 0 && !item->timer.function);
 		CHECK(!item->wq && item->cpu == 0);
 	}
