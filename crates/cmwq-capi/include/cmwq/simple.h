@@ -85,7 +85,8 @@ struct cmwq_job *cmwq_start_delayed(struct workqueue_struct *wq, cmwq_func_t fun
  */
 int cmwq_job_wait(struct cmwq_job *job);
 
-/* The same, for at most so many milliseconds; 0 only looks. -ETIMEDOUT: not yet, and the job stays the caller's. */
+/* The same, for at most so many milliseconds; 0 only looks, also in that function. -ETIMEDOUT: not yet, and the job stays the
+ * caller's. */
 int cmwq_job_wait_for(struct cmwq_job *job, unsigned long timeout_ms);
 
 /*

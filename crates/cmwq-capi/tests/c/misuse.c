@@ -241,6 +241,8 @@ void wait_for_itself(void *arg)
 	struct own_job *own = arg;
 
 	AWAIT(__atomic_load_n(&own->job, __ATOMIC_ACQUIRE));
+	/* A look is no wait, and leaves the job with its owner. */
+	CHECK(cmwq_job_wait_for(own->job, 0) == -ETIMEDOUT && !cmwq_job_is_done(own->job));
 	if (own->how == 'w')
 		own->answer = cmwq_job_wait(own->job);
 	else if (own->how == 't')
