@@ -79,10 +79,11 @@ fn say_once(said: &Once, name: &str, text: impl FnOnce() -> String) {
 }
 
 /// KERNEL: `alloc_workqueue`'s reading of its flags — same: per-CPU is assumed where nothing is
-/// said, and gives way to unbound where both are.
+/// said, and gives way to unbound where both are. Both give way to managed.
 fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
     static NEITHER: Once = Once::new();
     static BOTH: Once = Once::new();
+    static MANAGED_TOO: Once = Once::new();
     let mut builder = Workqueue::builder(name).max_active(max_active);
     let is_other = flags & (UNBOUND | ORDERED | MANAGED | BH) != 0;
     match (flags & PERCPU != 0, is_other) {
@@ -93,6 +94,12 @@ fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
             format!("workqueue '{name}' has both WQ_PERCPU and WQ_UNBOUND; WQ_PERCPU dropped")
         }),
         _ => {}
+    }
+    if flags & ORDERED == 0 && flags & MANAGED != 0 && flags & (PERCPU | UNBOUND) != 0 {
+        let other = if flags & UNBOUND != 0 { "WQ_UNBOUND" } else { "WQ_PERCPU" };
+        say_once(&MANAGED_TOO, name, || {
+            format!("workqueue '{name}' has both CMWQ_MANAGED and {other}; {other} dropped")
+        });
     }
     builder = match flags {
         f if f & ORDERED != 0 => builder.ordered(),

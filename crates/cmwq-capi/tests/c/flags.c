@@ -41,6 +41,9 @@ int main(void)
 	makes(WQ_BH | WQ_PERCPU, 0);
 	makes(WQ_BH | WQ_HIGHPRI | WQ_PERCPU, 0);
 	makes(CMWQ_MANAGED, 0);
+	works(alloc_workqueue("managed", CMWQ_MANAGED | WQ_UNBOUND, 0));
+	works(alloc_workqueue("managed", CMWQ_MANAGED | WQ_PERCPU, 0));
+	works(alloc_workqueue("other", CMWQ_MANAGED | WQ_PERCPU, 0));
 	makes(WQ_UNBOUND, 100000);
 	makes(WQ_UNBOUND, -5);
 	works(alloc_workqueue("a name of more than %d bytes, which is not kept whole", WQ_PERCPU, 0, 31));

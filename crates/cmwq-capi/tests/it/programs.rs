@@ -162,6 +162,10 @@ fn flags_and_names() {
         let line = format!("workqueue '{queue}' has neither WQ_PERCPU nor WQ_UNBOUND");
         assert_eq!(said.matches(&line).count(), 1, "said once of '{queue}':\n{said}");
     }
+    for (queue, flag) in [("managed", "WQ_UNBOUND"), ("other", "WQ_PERCPU")] {
+        let line = format!("workqueue '{queue}' has both CMWQ_MANAGED and {flag}; {flag} dropped");
+        assert_eq!(said.matches(&line).count(), 1, "said once of '{queue}':\n{said}");
+    }
 }
 
 #[test]
