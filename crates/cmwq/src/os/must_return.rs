@@ -11,9 +11,9 @@ pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R)
     guarded(|| did_not_return(&who()), what)
 }
 
-/// Calls `what`, which returns when no other thread uses memory of the caller's stack any more; `who`
-/// names the caller. Users' panics are caught before: only an assertion of the library's own unwinds
-/// here, and nobody can take that memory back.
+/// Calls `what`, which returns when no other thread uses memory of the caller's stack any more;
+/// `who` names the caller. Users' panics are caught before: only an assertion of the library's own
+/// unwinds here, and nobody can take that memory back.
 #[inline(always)]
 pub(crate) fn while_stack_is_shared<R>(who: &'static str, what: impl FnOnce() -> R) -> R {
     guarded(|| panicked(who), what)

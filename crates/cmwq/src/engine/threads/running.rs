@@ -1,5 +1,5 @@
-//! One claimed item, run by a worker, a helper, a rescuer or a BH context: from unlocking the pool to
-//! the counts after it. (`run_here` has a way of its own.)
+//! One claimed item, run by a worker, a helper, a rescuer or a BH context: from unlocking the pool
+//! to the counts after it. (`run_here` has a way of its own.)
 
 use cmwq_core::{Claim, Effects, Kick, WorkerId};
 
