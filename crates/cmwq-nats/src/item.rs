@@ -11,6 +11,10 @@ use crate::names::Address;
 /// The header with a delay, in milliseconds from when the broker took the message.
 pub(crate) const DELAY: &str = "Cmwq-Delay";
 
+/// The header with the number of the timer that this item with a key comes of, among those that are
+/// delayed.
+pub(crate) const TIMER: &str = "Cmwq-Timer";
+
 /// An item that this machine has taken.
 ///
 /// **An item is run AT LEAST ONCE, and may be run again**: when a machine dies, when it is cut off
@@ -81,6 +85,12 @@ impl Item {
 
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The number of its timer, if it has a key and comes of one.
+    pub(crate) fn timer(&self) -> Option<u64> {
+        let headers = self.message.headers.as_ref();
+        headers.and_then(|all| all.get(TIMER)).and_then(|number| number.as_str().parse().ok())
     }
 
     /// Where to say what has become of it.

@@ -424,6 +424,10 @@ impl Machine {
             // This run is the one that whoever queued the item again until now is to have. If that
             // message stays, the item runs once more.
             let _ = self.plan.queue.remove(Place::Again, item.address());
+            // Its timer is there until whoever has moved it is heard. Another one of its key stays.
+            if let Some(timer) = item.timer() {
+                let _ = self.plan.queue.remove_same(Place::Later, item.address(), timer);
+            }
         }
         // The failure is the program's, too: its text, and its end.
         let result = self.enter(item, || function(item).map_err(|failure| failure.to_string()));

@@ -542,6 +542,20 @@ impl SharedQueue {
         Ok(self.remove_number(place, sequence)?.then_some(sequence))
     }
 
+    /// As [`remove`](Self::remove), if its message is the one with this number. A broker that has
+    /// lost its last messages may have given that to another item.
+    pub(crate) fn remove_same(
+        &self,
+        place: Place,
+        address: &Address,
+        sequence: u64,
+    ) -> Result<(), Error> {
+        if self.find(place, address)? == Some(sequence) {
+            self.remove_number(place, sequence)?;
+        }
+        Ok(())
+    }
+
     /// Takes a message away from a place. `false`: it has just gone by itself.
     pub(crate) fn remove_number(&self, place: Place, sequence: u64) -> Result<bool, Error> {
         let what = format!("take an item back from queue '{}'", self.name());

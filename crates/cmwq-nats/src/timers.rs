@@ -7,6 +7,10 @@
 //! again when the time has come; if it is later, it tells the broker to deliver it shortly before
 //! it is due, to any machine. See [`words`].
 //!
+//! Until it is acknowledged here, a timer looks as if it were pending, and its item may run
+//! already: who has died, or is slow, says nothing. So an item with a key has its timer's number,
+//! and the machine that starts it takes that timer away before it calls the function.
+//!
 //! An item whose place is taken when it is due, by one of its key or because the queue is full, is
 //! put where those are that are due: its timer is pending no more, and a flush waits for it. There,
 //! as one that was queued again while it waited or ran, it has no delay, and a machine that has
@@ -24,7 +28,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::api::{self, ITEM_ID, MESSAGE_ID, NO_MESSAGE, No, Question, Stored, store};
-use crate::item::Item;
+use crate::item::{Item, TIMER};
 use crate::names::{Names, Place};
 use crate::pulls::Pulls;
 use crate::queue::number;
@@ -114,7 +118,7 @@ impl Timers {
 
     /// `None`: the broker does not say.
     async fn look(&self, item: &Item) -> Option<Next> {
-        let Self { client, names, .. } = self;
+        let names = &self.names;
         if let Some(sequence) = item.address().of_cancelled() {
             let has_ended = self.has_ended(sequence).await?;
             return Some(if has_ended { Next::Done } else { Next::When(Change::Ends(sequence)) });
@@ -137,7 +141,7 @@ impl Timers {
         if !is_later && !self.has_place(&subject).await? {
             return Some(Next::When(Change::Place(subject)));
         }
-        match store(client, moved(client, item, subject.clone()), PATIENCE).await.ok()? {
+        match self.store(item, subject.clone()).await? {
             Stored::Here => return Some(Next::Done),
             Stored::Occupied | Stored::Full | Stored::NoRoom if !is_later => {
                 return Some(Next::When(Change::Place(subject)));
@@ -145,11 +149,35 @@ impl Timers {
             Stored::Occupied | Stored::Full | Stored::NoRoom => {}
         }
         let due = names.due(item.address(), &item.sequence().to_string());
-        Some(match store(client, moved(client, item, due), PATIENCE).await.ok()? {
+        Some(match self.store(item, due).await? {
             // If it is there, this was done before.
             Stored::Here | Stored::Occupied => Next::Done,
             Stored::Full | Stored::NoRoom => Next::When(Change::Place(subject)),
         })
+    }
+
+    /// Puts the item's message into another place.
+    async fn store(&self, item: &Item, subject: String) -> Option<Stored> {
+        store(&self.client, self.moved(item, subject), PATIENCE).await.ok()
+    }
+
+    /// The item's message, for another place.
+    fn moved(&self, item: &Item, subject: String) -> Question {
+        // Not the item's: the stream may have seen the item before it was given up, and would take
+        // it for the same message. It stays the same when this one is delivered again.
+        let call = format!("{}.{}", item.id(), item.sequence());
+        let limit = self.client.max_payload();
+        let mut message = Question::moved(subject, item.payload());
+        message.add(ITEM_ID, item.id(), limit);
+        message.add(MESSAGE_ID, &call, limit);
+        if item.address().is_keyed() {
+            let is_later = self.names.is_later(item.subject());
+            let timer = if is_later { Some(item.sequence()) } else { item.timer() };
+            if let Some(timer) = timer {
+                message.add(TIMER, &timer.to_string(), limit);
+            }
+        }
+        message
     }
 
     /// Looks now and then whether it has come, and says all the while that this machine is alive.
@@ -202,15 +230,4 @@ impl Timers {
         let question = Question::api(path, request);
         api::ask(&self.client, "look at a queue", question, Duration::ZERO).await.ok()
     }
-}
-
-/// The item's message, for another place.
-fn moved(client: &Client, item: &Item, subject: String) -> Question {
-    // Not the item's: the stream may have seen the item before it was given up, and would take it
-    // for the same message. It stays the same when this one is delivered again.
-    let call = format!("{}.{}", item.id(), item.sequence());
-    let (mut message, limit) = (Question::moved(subject, item.payload()), client.max_payload());
-    message.add(ITEM_ID, item.id(), limit);
-    message.add(MESSAGE_ID, &call, limit);
-    message
 }

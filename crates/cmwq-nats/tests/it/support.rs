@@ -14,7 +14,7 @@ use cmwq_nats::{Broker, Item, Server as Machine, SharedQueue};
 
 pub(crate) use machines::{Log, Machines};
 pub(crate) use outsider::Outsider;
-pub(crate) use server::Server;
+pub(crate) use server::{Server, forbidding};
 
 /// So long a condition may take on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(200);

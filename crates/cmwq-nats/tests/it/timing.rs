@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{Outsider, broker_or_skip, eventually, noting, queue, runs};
+use crate::support::{
+    Gate, Outsider, Server, broker_or_skip, eventually, forbidding, holding, noting, queue, runs,
+};
 
 #[test]
 fn a_delayed_item_does_not_run_before_its_time() {
@@ -77,6 +79,53 @@ fn a_timer_of_a_key_is_pending_once() {
     let (far, near) = (Duration::from_secs(3600), Duration::from_millis(1));
     assert!(!queue.queue_once_delayed("f", "k", "a", far).unwrap().was_pending());
     assert!(queue.queue_once_delayed("f", "k", "b", near).unwrap().was_pending());
+    assert_eq!(queue.backlog().unwrap().delayed, 1);
+}
+
+/// So whoever queues it anew gets another run, also while the broker has not heard from the machine
+/// that has moved it, which may have died: here from none.
+#[test]
+fn a_timer_whose_item_has_begun_is_not_pending() {
+    let acks = "$JS.ACK.cmwq-later_later-begun.timers.>";
+    let server = broker_or_skip!(Server::configured("", &forbidding(acks)));
+    let broker = server.connect();
+    let queue = queue(&broker, "later-begun");
+    let (note, seen) = runs();
+    let gate = Gate::default();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+    // No word is needed until such a delay is over.
+    let timer = |payload| queue.queue_once_delayed("f", "k", payload, Duration::ZERO).unwrap();
+    assert!(!timer("1").was_pending());
+    assert_eq!(seen.next(), "1");
+    assert!(!timer("2").was_pending());
+    // It is due while the first one runs, and waits where those do that are held up.
+    eventually("it is there, too", || queue.backlog().unwrap().delayed == 2);
+    gate.open();
+    assert_eq!(seen.next(), "2");
+    assert!(!timer("3").was_pending());
+    assert_eq!(seen.next(), "3");
+}
+
+/// What a machine takes away as it starts an item is the timer that this one comes of.
+#[test]
+fn a_timer_that_was_set_while_an_item_of_its_key_waits_stays() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("later-anew").ordered().open().unwrap();
+    let (note, seen) = runs();
+    let gate = Gate::default();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
+    let _ = queue.queue("f", "held").unwrap();
+    assert_eq!(seen.next(), "held");
+    let timer = |payload, ms| {
+        queue.queue_once_delayed("f", "k", payload, Duration::from_millis(ms)).unwrap()
+    };
+    assert!(!timer("near", 1).was_pending());
+    eventually("it has been due", || !timer("far", 3_600_000).was_pending());
+    gate.open();
+    assert_eq!(seen.next(), "near");
+    queue.flush().unwrap();
+    assert!(timer("other", 1).was_pending());
     assert_eq!(queue.backlog().unwrap().delayed, 1);
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use cmwq_nats::{Error, ErrorKind, Serving};
 use serde_json::json;
 
-use crate::support::{Outsider, Server, broker_or_skip, eventually, noting, queue, runs};
+use crate::support::{
+    Outsider, Server, broker_or_skip, eventually, forbidding, noting, queue, runs,
+};
 
 fn kind_of(serving: &Serving) -> Option<ErrorKind> {
     serving.trouble().map(|error| error.kind())
@@ -98,18 +100,4 @@ fn a_machine_says_that_it_may_not_acknowledge() {
     server.configure_anew(&forbidding("nothing"));
     queue.flush().unwrap();
     eventually("nothing is wrong", || serving.trouble().is_none());
-}
-
-/// What clients of a broker may not publish to.
-fn forbidding(subject: &str) -> String {
-    format!(
-        r#"
-        authorization: {{ users: [ {{
-            user: machine
-            password: secret
-            permissions: {{ publish: {{ deny: "{subject}" }} }}
-        }} ] }}
-        no_auth_user: machine
-        "#
-    )
 }

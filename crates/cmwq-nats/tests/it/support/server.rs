@@ -198,6 +198,20 @@ impl Server {
     }
 }
 
+/// A configuration: what clients of a broker may not publish to.
+pub(crate) fn forbidding(subject: &str) -> String {
+    format!(
+        r#"
+        authorization: {{ users: [ {{
+            user: machine
+            password: secret
+            permissions: {{ publish: {{ deny: "{subject}" }} }}
+        }} ] }}
+        no_auth_user: machine
+        "#
+    )
+}
+
 /// See [`Server::messages`].
 pub(crate) struct Messages(Vec<(PathBuf, Vec<u8>)>);
 
