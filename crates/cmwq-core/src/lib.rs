@@ -81,8 +81,8 @@ pub use limit::{Limits, NodeLimit, NodeLimits, NodeMemory, NodeSlots, Sharing};
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Create, Creator, Effects, Enqueued, Finding, Footprint, Found, Hog,
-    Kick, Lend, MaydayTimer, Offered, PoolConfig, PoolReport, PoolState, PwqReport, Reading,
-    Rescue, RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
+    Kick, Lend, LockFor, MaydayTimer, Offered, PoolConfig, PoolReport, PoolState, PwqReport,
+    Reading, Rescue, RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
 };
 pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]

@@ -89,6 +89,7 @@ pub use footprint::Footprint;
 pub use for_others::Lend;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 pub use hog::Hog;
+pub use inbox::LockFor;
 pub use look::{Finding, Found};
 pub use queue::{Enqueued, Offered};
 pub use reading::Reading;
@@ -192,7 +193,7 @@ pub struct PoolConfig {
     /// [`help::may_saturate`](crate::help::may_saturate).
     pub may_saturate: bool,
     /// How many items may have arrived: while there are more, the oldest ones are listed. See
-    /// [`PoolState::take_inbox`].
+    /// [`LockFor`].
     pub arrived_max: u32,
 }
 
@@ -305,6 +306,8 @@ pub struct PoolState {
     nr_helping: u32,
     /// See [`is_called`](Self::is_called).
     is_called: bool,
+    /// Copy of what the inbox says, which pushers keep in their caches.
+    lets_push: bool,
     /// Ticks since a worker was woken for work that waits, and did not come, see `starved`.
     ticks_awaiting: u8,
     /// A number of workers has changed, or `touched` has, since
@@ -355,6 +358,7 @@ impl PoolState {
             activations: Activations::off(),
             nr_helping: 0,
             is_called: false,
+            lets_push: false,
             ticks_awaiting: 0,
             changed: false,
             touched: Touched::default(),

@@ -31,6 +31,7 @@ mod jobserver;
 mod judge;
 mod life;
 mod list;
+mod lock_for;
 mod look;
 mod model;
 mod node;

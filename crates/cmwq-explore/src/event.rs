@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cmwq_core::WorkerId;
+use cmwq_core::{LockFor, WorkerId};
 
 use crate::scope::Scope;
 use crate::world::{At, Named, Progress, SERVICE, Tid, Who, World};
@@ -125,8 +125,8 @@ impl World<'_> {
             | What::CreationFails
             | What::CreationRefused
             | What::Tick
-            | What::Starves => self.catch_up_to_first(),
-            _ => self.catch_up(),
+            | What::Starves => self.lock_all(LockFor::Decide),
+            _ => self.lock_all(LockFor::Find),
         }
         let progress = match event.what() {
             What::Step => self.step(n),

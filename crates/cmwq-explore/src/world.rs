@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
-    Closed, Effects, FlushState, Inbox, Kick, Limits, NodeLimits, NodeMemory, NodeSlots,
+    Closed, Effects, FlushState, Inbox, Kick, Limits, LockFor, NodeLimits, NodeMemory, NodeSlots,
     PoolConfig, PoolId, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs, Rule, WorkerId, WqKey,
 };
 
@@ -165,6 +165,7 @@ impl<'s> World<'s> {
         world.threads.extend(clients.map(|who| Some(Thread::new(who))));
         for (n, spec) in scope.pools.iter().enumerate() {
             let (id, has_others) = (PoolId(n as u32), scope.pools.len() > 1);
+            let has_inbox = scope.inboxes.is_some() && spec.kind != PoolKind::Unbound;
             let mut config = PoolConfig::of_kind(id, spec.kind, spec.concurrency(true), has_others);
             // When a worker went idle does not matter: its time may be up at once.
             config.idle_timeout = 0;
@@ -172,6 +173,7 @@ impl<'s> World<'s> {
             config.batches = config.batches.and(scope.inboxes).map(|_| 0);
             let room = scope.inboxes.unwrap_or(Room::AMPLE);
             config.arrived_max = room.arrived;
+            config.may_saturate = has_inbox;
             let mut core = PoolState::new(config);
             if let Some(rule) = without {
                 core.take_out(rule);
@@ -182,7 +184,7 @@ impl<'s> World<'s> {
                 is_watched: false,
                 mayday: false,
                 retry: false,
-                has_inbox: scope.inboxes.is_some() && spec.kind != PoolKind::Unbound,
+                has_inbox,
                 inbox: Inbox::with_depth_max(room.inbox),
                 pushed: Vec::with_capacity(scope.items.len()),
                 kick: Kick::None,
@@ -297,10 +299,10 @@ impl<'s> World<'s> {
     pub(crate) fn step(&mut self, tid: Tid) -> Progress {
         if !self.thread(tid).todo.is_empty() {
             match self.thread(tid).todo[0] {
-                Todo::Created(..) | Todo::Grant(_) => self.catch_up_to_first(),
+                Todo::Created(..) | Todo::Grant(_) => self.lock_all(LockFor::Decide),
                 // Without a pool's lock.
                 Todo::HandOver(..) => {}
-                _ => self.catch_up(),
+                _ => self.lock_all(LockFor::Find),
             }
             return self.do_first(tid);
         }
@@ -313,11 +315,11 @@ impl<'s> World<'s> {
                 None => Progress::Blocked,
             },
             Who::Rescuer(queue) => {
-                self.catch_up();
+                self.lock_all(LockFor::Find);
                 self.rescue(tid, queue)
             }
             Who::Worker(pool, id) => {
-                self.catch_up_to_first();
+                self.lock_all(LockFor::Decide);
                 self.work(tid, pool, id)
             }
         }

@@ -719,9 +719,8 @@ impl<'a> Engine<'a> {
         self.post(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
-            let it = &self.pools.list[pool];
-            let saturates = it.read().is_saturated(it.is_watched, || self.may_be_helped(pool));
-            self.pools.list[pool].update_saturation(saturates);
+            let may_be_helped = self.may_be_helped(pool);
+            self.pools.list[pool].update_saturation(may_be_helped);
         }
         if self.pools.list[pool].inbox.is_saturated() != is_saturated {
             self.post(pool);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cmwq_core::help::{self, Set};
 use cmwq_core::place::{self, Belonging, Cpus, OwnCpus};
-use cmwq_core::{PoolConfig, PoolId};
+use cmwq_core::{LockFor, PoolConfig, PoolId};
 
 use crate::board::Board;
 use crate::config::{Config, Sabotage};
@@ -210,7 +210,7 @@ impl Pools {
         self.list.push(Pool::new(core, kind, is_high));
         #[cfg(feature = "explore")]
         if let Some(rule) = self.without {
-            self.list[number].lock_only().take_out(rule);
+            self.list[number].lock(LockFor::Counts).take_out(rule);
         }
         self.numbers.insert((kind, is_high), number);
         if let (PoolKind::Managed(_), Place::Domain(domain)) = (kind, kind.place()) {
@@ -227,7 +227,8 @@ impl Pools {
         }
         let closes = |kind: PoolKind| kind.in_core().closes(kind.is_usual());
         let mut pools = self.list.iter_mut();
-        let number = pools.position(|pool| closes(pool.kind) && pool.lock_only().renew())?;
+        let number =
+            pools.position(|pool| closes(pool.kind) && pool.lock(LockFor::Counts).renew())?;
         let pool = &mut self.list[number];
         self.numbers.remove(&(pool.kind, pool.is_high));
         (pool.kind, pool.is_high) = (kind, is_high);

@@ -171,7 +171,7 @@ impl PoolState {
     /// for is at work and comes for them, so nobody has to be kicked; and nobody is taken for woken
     /// by it, since nobody is told. The inbox stays as it is.
     #[inline]
-    pub fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         if self.is_behind() {
             self.call_back();
         }
@@ -182,7 +182,7 @@ impl PoolState {
     /// one is on the worklist. Those before it have to wait for their limits. To be called before
     /// anything is decided because work waits: afterwards it waits for a worker.
     #[inline]
-    pub fn catch_up_to_first(&mut self) {
+    pub(crate) fn catch_up_to_first(&mut self) {
         if self.is_behind() {
             self.call_back();
         }

@@ -47,7 +47,7 @@ impl PoolState {
     /// Whether a batch is out, so that the counts may be behind.
     #[inline]
     #[must_use]
-    pub fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.out.is_some()
     }
 
@@ -60,7 +60,7 @@ impl PoolState {
     /// Calls the batch back: afterwards the counts are right, and the items that were not begun
     /// have arrived again.
     #[cold]
-    pub fn call_back(&mut self) {
+    pub(crate) fn call_back(&mut self) {
         let Some(Out { worker, count, nr_colored }) = self.out.take() else { return };
         let begun = self.batch_of(worker).call_back().min(count);
         if begun < count {

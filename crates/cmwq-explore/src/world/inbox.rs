@@ -1,76 +1,50 @@
 //! The way into a saturated pool without its lock, and batches: in scopes with inboxes.
 //!
-//! Whoever takes a pool's lock calls its batch back and empties its inbox, but for those who only
-//! queue, and a worker behind its own item. Here an event does so with all pools that it might
-//! lock: that it does it with one too many is a history in which somebody else takes that lock just
-//! before.
+//! What is done first with a pool's lock depends on what it is taken for ([`LockFor`]). Here an
+//! event does so with all pools that it might lock: that it does it with one too many is a history
+//! in which somebody else takes that lock just before.
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Kick, PoolId, PwqId, PwqRef, WorkItem};
+use cmwq_core::{Kick, LockFor, PoolId, PoolState, PwqId, PwqRef, WorkItem};
 
 use super::{Micro, Named, Pool, Progress, Tid, World};
 
 impl Pool {
-    /// Queues what is in the inbox.
-    pub(super) fn empty_inbox(&mut self) {
-        let kick = self.core.empty_inbox(&self.inbox);
-        self.kick = self.kick.or(kick);
-        self.pushed.clear();
+    /// The lock is taken.
+    pub(super) fn lock(&mut self, what_for: LockFor) -> &mut PoolState {
+        if self.has_inbox {
+            let kick = self.core.begin_hold(&self.inbox, what_for);
+            self.owe(kick);
+        }
+        &mut self.core
     }
 
-    /// As [`empty_inbox`](Self::empty_inbox), but leaves it to the worker that runs, if there is
-    /// one.
-    pub(super) fn take_inbox(&mut self) -> Kick {
-        let kick = self.core.take_inbox(&self.inbox);
-        self.pushed.clear();
-        match kick {
-            Some(kick) => self.kick = self.kick.or(kick),
-            None => return Kick::Watch,
-        }
-        Kick::None
+    /// A worker of the pool asks for an item.
+    pub(super) fn take_inbox_after_item(&mut self) {
+        let kick = self.core.take_inbox_after_item(&self.inbox);
+        self.owe(kick);
     }
 
     /// Keeps the inbox's word on whether pushing is enough.
     pub(super) fn update_saturation(&mut self) {
-        let is_saturated = self.has_inbox && self.core.is_saturated(self.is_watched, || false);
-        if is_saturated == self.inbox.is_saturated() {
-            return;
-        }
-        if is_saturated {
-            self.inbox.saturate();
-        } else {
-            self.inbox.desaturate();
-            self.empty_inbox();
+        let turned = self.core.update_saturation(&self.inbox, self.is_watched, || false);
+        self.owe(turned.unwrap_or(Kick::None));
+    }
+
+    fn owe(&mut self, kick: Kick) {
+        self.kick = self.kick.or(kick);
+        if self.inbox.is_empty() {
+            self.pushed.clear();
         }
     }
 }
 
 impl World<'_> {
-    /// The locks are taken, for anything but queueing.
-    pub(crate) fn catch_up(&mut self) {
-        for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
-            pool.empty_inbox();
-            pool.core.catch_up();
-        }
-    }
-
-    /// The locks are taken to queue.
-    pub(super) fn catch_up_to_queue(&mut self) {
-        for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
-            pool.empty_inbox();
-        }
-    }
-
-    /// The locks are taken by workers, and to report: of the items for which a running worker comes
-    /// only the first is listed.
-    pub(crate) fn catch_up_to_first(&mut self) {
-        for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
-            if !pool.inbox.is_empty() {
-                let kick = pool.take_inbox();
-                pool.kick = pool.kick.or(kick);
-            }
-            pool.core.catch_up_to_first();
+    /// The locks are taken.
+    pub(crate) fn lock_all(&mut self, what_for: LockFor) {
+        for pool in &mut self.pools {
+            pool.lock(what_for);
         }
     }
 
@@ -98,8 +72,8 @@ impl World<'_> {
 
     /// Pushing was not enough.
     pub(super) fn relieve(&mut self, tid: Tid, pool: u8) -> Progress {
-        let kick = self.pools[usize::from(pool)].take_inbox();
-        self.unlock(tid, pool, kick);
+        self.pools[usize::from(pool)].lock(LockFor::Inbox);
+        self.unlock(tid, pool, Kick::None);
         self.done(tid)
     }
 

@@ -3,7 +3,8 @@
 use std::ptr::NonNull;
 
 use cmwq_core::{
-    Closed, Enqueued, FlushTarget, Grab, Kick, PoolState, PwqRef, Rule, WorkItem, WorkWord, WqKey,
+    Closed, Enqueued, FlushTarget, Grab, Kick, LockFor, PoolState, PwqRef, Rule, WorkItem,
+    WorkWord, WqKey,
 };
 
 use super::{Micro, Progress, Run, SERVICE, Tid, World};
@@ -15,8 +16,8 @@ impl World<'_> {
         match op {
             Op::Queue(..) | Op::WaitFor(_) | Op::FlushQueue(_) | Op::RunHere(..) => {}
             // The pool lists for itself what has arrived.
-            Op::Offline(_) | Op::Online(_) => self.catch_up_to_queue(),
-            _ => self.catch_up(),
+            Op::Offline(_) | Op::Online(_) => self.lock_all(LockFor::Queue),
+            _ => self.lock_all(LockFor::Find),
         }
         match op {
             Op::Queue(item, queue, slot) => self.queue(tid, item, queue, slot),
@@ -163,9 +164,8 @@ impl World<'_> {
             }
             return self.goes_on(tid, Micro::Held);
         }
-        pool.empty_inbox();
-        let pointer = self.item_at(usize::from(item));
-        let core = &mut self.pools[at.pool.0 as usize].core;
+        let core = pool.lock(LockFor::Queue);
+        let pointer = self.items.pointer(usize::from(item));
         // SAFETY: items stay where they are as long as the world.
         let queued = unsafe { core.enqueue_idle(at.pwq, pointer, seen) };
         match queued {
@@ -185,7 +185,7 @@ impl World<'_> {
         link: usize,
         micro: Micro,
     ) -> Progress {
-        self.catch_up_to_queue();
+        self.lock_all(LockFor::Queue);
         let word = self.item(item).word();
         // Of an item whose timer has expired that was asked before.
         if self.thread(tid).fired.is_none() && !self.lets_in(tid, queue) {

@@ -1,7 +1,9 @@
 //! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
 
 use cmwq_core::flush::{self, PwqsToFlush as _};
-use cmwq_core::{Closed, FlushState, LastLook, Limits, PoolId, PwqRef, Pwqs, Rule, Start, Stays};
+use cmwq_core::{
+    Closed, FlushState, LastLook, Limits, LockFor, PoolId, PwqRef, Pwqs, Rule, Start, Stays,
+};
 
 use super::{At, Look, Micro, Pool, Progress, Tid, Todo, Who, World};
 use crate::scope::{Kind, Op};
@@ -98,12 +100,7 @@ impl World<'_> {
         let q = &mut self.queues[usize::from(queue)];
         flush::prep_pwqs(&q.countdown, &q.pwqs, flush, |at| {
             let pool = &mut self.pools[at.pool.0 as usize];
-            if pool.has_inbox {
-                pool.core.call_back();
-                let kick = pool.take_inbox();
-                pool.kick = pool.kick.or(kick);
-            }
-            pool.core.flush_arm(at.pwq, flush, color, &q.countdown);
+            pool.lock(LockFor::Decide).flush_arm(at.pwq, flush, color, &q.countdown);
         })
     }
 

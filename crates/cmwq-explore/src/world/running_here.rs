@@ -1,6 +1,6 @@
 //! An item that is run by the thread that waits for it, where none waits before it.
 
-use cmwq_core::{Offered, PoolId, WorkerId};
+use cmwq_core::{LockFor, Offered, PoolId, WorkerId};
 
 use super::{Micro, Named, Progress, Tid, World};
 
@@ -17,7 +17,7 @@ impl World<'_> {
             }
             Micro::Claimed(link) => self.offer(tid, (item, queue), link),
             Micro::RunsHere(link, guest) => {
-                self.catch_up_to_first();
+                self.lock_all(LockFor::Decide);
                 let pool = self.queues[usize::from(queue)].made[link].pool;
                 self.end_here(tid, item, pool, guest)
             }
@@ -31,8 +31,7 @@ impl World<'_> {
         let at = self.queues[usize::from(queue)].made[link];
         let pointer = self.item_at(usize::from(item));
         let pool = &mut self.pools[at.pool.0 as usize];
-        pool.empty_inbox();
-        let core = &mut pool.core;
+        let core = pool.lock(LockFor::Queue);
         let guest = core.guest_enter();
         self.ledger.queue(item, queue, at);
         // SAFETY: items stay where they are as long as the world; PENDING is ours.

@@ -3,8 +3,8 @@
 use cmwq_core::consts::{MANY_FIRST_WAITS, MANY_SOON_PROCESSES, WAITS_FIRST_NS};
 use cmwq_core::help;
 use cmwq_core::{
-    Claim, Finding, Found, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue,
-    RescueVisit, Waited, WorkerId,
+    Claim, Finding, Found, Kick, Lend, LockFor, Nanos, Next, Passed, PoolId, PoolState, PwqRef,
+    Rescue, RescueVisit, Waited, WorkerId,
 };
 
 use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
@@ -37,9 +37,7 @@ impl World<'_> {
             return self.pass(tid, &passed);
         }
         let p = &mut self.pools[usize::from(pool)];
-        if p.has_inbox && !p.core.work_waits() {
-            let _ = p.take_inbox();
-        }
+        p.take_inbox_after_item();
         let now = p.now;
         match p.core.next(id, || now) {
             Next::Run(claim) => self.begin(tid, pool, id, &claim),
@@ -118,7 +116,7 @@ impl World<'_> {
 
     fn after_guests_item(&mut self, tid: Tid, run: Run, (home, id): (u8, WorkerId)) {
         if self.thread(tid).exec.micro != Micro::Start {
-            self.catch_up_to_first();
+            self.lock_all(LockFor::Decide);
             return self.finish(tid, run);
         }
         let own = &self.pools[usize::from(home)];
@@ -129,7 +127,7 @@ impl World<'_> {
             help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, || false);
         if !(may_begin && self.begin_next(tid)) {
             self.thread(tid).more = 0;
-            self.catch_up_to_first();
+            self.lock_all(LockFor::Decide);
             self.turn_home(tid, home, id);
         }
     }

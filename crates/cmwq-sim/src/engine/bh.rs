@@ -1,7 +1,7 @@
 //! BH contexts: one thread per CPU, which serves that CPU's BH pools as a guest, high priority
 //! first.
 
-use cmwq_core::{BhNext, BhRound, BhVisit, WorkerId};
+use cmwq_core::{BhNext, BhRound, BhVisit, LockFor, WorkerId};
 
 use super::working::Turn;
 use super::{Engine, Mode, Role};
@@ -57,7 +57,7 @@ impl Engine<'_> {
             return self.look_for_bh(tid, index);
         }
         let id = self.threads[tid].id;
-        let claim = self.pools.list[pool].lock_in_turn().guest_next(id, false);
+        let claim = self.pools.list[pool].lock(LockFor::NextItem).guest_next(id, false);
         self.check_pool(pool);
         match claim {
             Some(claim) => self.begin(tid, pool, id, claim),
@@ -71,9 +71,9 @@ impl Engine<'_> {
         let next = context.round.next();
         if let BhNext::Look(place) = next {
             match context.pools[place] {
-                Some(pool) if self.pools.list[pool].lock().work_waits() => {
+                Some(pool) if self.pools.list[pool].lock(LockFor::Find).work_waits() => {
                     context.visit = Some(BhVisit::begin(self.now));
-                    let id = self.pools.list[pool].lock_in_turn().guest_enter();
+                    let id = self.pools.list[pool].lock(LockFor::NextItem).guest_enter();
                     (self.threads[tid].home, self.threads[tid].id) = (pool, id);
                 }
                 // No work, or it was taken back.
@@ -101,7 +101,7 @@ impl Engine<'_> {
     pub(super) fn bh_item_done(&mut self, tid: Tid, index: usize) -> Turn {
         let (pool, id, now) = (self.threads[tid].home, self.threads[tid].id, self.now);
         let Some(visit) = &mut self.contexts[index].visit else { return Turn::Again };
-        let core = self.pools.list[pool].lock_in_turn();
+        let core = self.pools.list[pool].lock(LockFor::NextItem);
         if visit.is_over(|| now, || core.guest_may_leave(id)) {
             return self.end_bh_visit(tid, index);
         }
@@ -111,7 +111,7 @@ impl Engine<'_> {
     fn end_bh_visit(&mut self, tid: Tid, index: usize) -> Turn {
         let (pool, id) = (self.threads[tid].home, self.threads[tid].id);
         // The kick is for the context, which looks by itself.
-        let _ = self.pools.list[pool].lock_in_turn().guest_leave(id);
+        let _ = self.pools.list[pool].lock(LockFor::NextItem).guest_leave(id);
         self.contexts[index].visit = None;
         self.leave_bh_pool(pool, index);
         Turn::Again

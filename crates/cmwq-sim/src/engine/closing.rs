@@ -1,6 +1,6 @@
 //! A pool that no queue needs is closed, and its workers leave; a queue that comes back opens it.
 
-use cmwq_core::WorkerId;
+use cmwq_core::{LockFor, WorkerId};
 
 use super::Engine;
 use crate::config::Sabotage;
@@ -14,7 +14,7 @@ impl Engine<'_> {
         if !closes || self.config.sabotage == Some(Sabotage::NeverClose) {
             return;
         }
-        if self.pools.list[pool].lock_only().close_if_unused() {
+        if self.pools.list[pool].lock(LockFor::Counts).close_if_unused() {
             self.check_pool(pool);
             self.dismiss_idle(pool);
         }
@@ -23,7 +23,7 @@ impl Engine<'_> {
     /// Sends the idle workers of a closed pool away. To be called when it was closed, and when a
     /// worker went idle or was created there.
     pub(super) fn dismiss_idle(&mut self, pool: PoolNo) {
-        while let Some(id) = self.pools.list[pool].lock_only().dismiss_one() {
+        while let Some(id) = self.pools.list[pool].lock(LockFor::Counts).dismiss_one() {
             self.send_away(pool, id);
         }
     }

@@ -1,6 +1,6 @@
 //! Workers come and go: creation by managers and from outside, failures and retries, culling.
 
-use cmwq_core::{Create, Creator, Retry, WorkerId, may_add_worker, yield_for};
+use cmwq_core::{Create, Creator, LockFor, Retry, WorkerId, may_add_worker, yield_for};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode};
@@ -21,7 +21,8 @@ pub(crate) struct Creation {
 impl Engine<'_> {
     /// Whether `by`, who has the CPU now or is no thread of the run, creates a worker.
     pub(super) fn may_create(&mut self, pool: PoolNo, by: Creator) -> bool {
-        let create = self.pools.list[pool].lock_only().may_create(by, self.is_rescuing, self.now);
+        let create =
+            self.pools.list[pool].lock(LockFor::Counts).may_create(by, self.is_rescuing, self.now);
         if let Create::Later(at) = create {
             self.plan_retry(at);
             self.plan_mayday(pool);
@@ -37,7 +38,7 @@ impl Engine<'_> {
         if !is_to_begin || !self.may_create(pool, Creator::Begin) {
             return;
         }
-        let id = self.pools.list[pool].lock_only().worker_new();
+        let id = self.pools.list[pool].lock(LockFor::Counts).worker_new();
         self.wanted(pool);
         self.create(pool, Creation { id, by: Creator::Begin, is_to_be_called: false });
     }
@@ -47,7 +48,7 @@ impl Engine<'_> {
         if !self.may_create(pool, by) {
             return;
         }
-        let id = self.pools.list[pool].lock_only().worker_new();
+        let id = self.pools.list[pool].lock(LockFor::Counts).worker_new();
         self.gauges[pool].transit += 1;
         self.checkers.touch(pool);
         self.wanted(pool);
@@ -74,7 +75,7 @@ impl Engine<'_> {
     /// A worker begins to create another.
     pub(super) fn begin_creation(&mut self, tid: Tid, by: Creator) -> Turn {
         let home = self.threads[tid].home;
-        let id = self.pools.list[home].lock_only().worker_new();
+        let id = self.pools.list[home].lock(LockFor::Counts).worker_new();
         self.wanted(home);
         self.threads[tid].mode = Mode::Create(Creation { id, by, is_to_be_called: false });
         Turn::Burn(self.config.costs.create)
@@ -93,7 +94,7 @@ impl Engine<'_> {
         let manager = creation.by.manager();
         let is_refused = self.is_refused(pool);
         if is_refused || self.creation_fails() {
-            let core = self.pools.list[pool].lock_unlisted();
+            let core = self.pools.list[pool].lock(LockFor::Decide);
             if is_refused {
                 core.create_refused(creation.id, manager, self.now);
             } else {
@@ -106,7 +107,7 @@ impl Engine<'_> {
             self.plan_mayday(pool);
             self.dismiss_if_closed(pool);
             if self.has_other_yielded(pool) {
-                self.pools.list[pool].lock_only().retry_soon(self.now);
+                self.pools.list[pool].lock(LockFor::Counts).retry_soon(self.now);
             }
             let retry_at = self.pools.list[pool].read().create_retry_at();
             self.plan_retry(retry_at.unwrap_or(self.now));
@@ -114,7 +115,7 @@ impl Engine<'_> {
         }
         self.introduce(pool, creation.id, manager);
         if self.config.sabotage == Some(Sabotage::CreateTwice) {
-            let second = self.pools.list[pool].lock_only().worker_new();
+            let second = self.pools.list[pool].lock(LockFor::Counts).worker_new();
             self.introduce(pool, second, None);
         }
         true
@@ -124,7 +125,8 @@ impl Engine<'_> {
         let tid = self.spawn_worker(pool, id);
         self.gauges[pool].nr_workers += 1;
         self.note(What::WorkerMade(pool, tid + 1));
-        let kick = self.pools.list[pool].lock_unlisted().worker_created(id, manager, self.now);
+        let kick =
+            self.pools.list[pool].lock(LockFor::Decide).worker_created(id, manager, self.now);
         // The worker is idle now, and may never be woken.
         self.plan_cull(pool);
         self.kick(pool, kick);
@@ -155,7 +157,7 @@ impl Engine<'_> {
             has_none,
             || 0..nr_pools,
             |&pool, may_be_last| {
-                let leaving = self.pools.list[pool].lock_only().yield_one(may_be_last);
+                let leaving = self.pools.list[pool].lock(LockFor::Counts).yield_one(may_be_last);
                 if let Some(id) = leaving {
                     self.send_away(pool, id);
                 }
@@ -193,7 +195,7 @@ impl Engine<'_> {
             if self.gauges[pool].creating > 0 {
                 continue;
             }
-            match self.pools.list[pool].lock_only().retry(self.now) {
+            match self.pools.list[pool].lock(LockFor::Counts).retry(self.now) {
                 Retry::Nothing => {}
                 Retry::At(at) => self.plan_retry(at),
                 Retry::Create => self.create_from_outside(pool, Creator::Spare, false),
@@ -217,7 +219,7 @@ impl Engine<'_> {
     /// Lets surplus idle workers leave.
     pub(super) fn cull(&mut self, pool: PoolNo) {
         self.pools.list[pool].cull_planned = None;
-        while let Some(id) = self.pools.list[pool].lock_only().cull_one(self.now) {
+        while let Some(id) = self.pools.list[pool].lock(LockFor::Counts).cull_one(self.now) {
             self.send_away(pool, id);
         }
         self.plan_cull(pool);

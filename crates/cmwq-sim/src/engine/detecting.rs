@@ -10,7 +10,7 @@ use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{By, Quiet, Tick, TickRole};
 use cmwq_core::help;
 use cmwq_core::place::Cpus;
-use cmwq_core::{Finding, Found, Kick, WorkerId};
+use cmwq_core::{Finding, Found, Kick, LockFor, WorkerId};
 
 use super::{Due, Engine, Mode, Run, Thread};
 use crate::Nanos;
@@ -161,7 +161,7 @@ impl Engine<'_> {
         if announced {
             let Report { pool, finding } = report;
             if finding.is_back() {
-                let core = self.pools.list[pool].lock_only();
+                let core = self.pools.list[pool].lock(LockFor::Counts);
                 let kick = core.worker_resumed(finding.id, finding.seq);
                 if kick != Kick::None {
                     self.kick(pool, kick);
@@ -214,7 +214,7 @@ impl Engine<'_> {
     /// Tells the core what a look has found. `true`: a worker was woken because of that.
     pub(super) fn report_look(&mut self, pool: PoolNo, findings: &mut [Finding]) -> bool {
         let now = self.now;
-        let room = self.pools.list[pool].lock_unlisted().report_look(findings, None, || now);
+        let room = self.pools.list[pool].lock(LockFor::Decide).report_look(findings, None, || now);
         self.check_pool(pool);
         let hogs = findings.iter().filter(|one| one.found == Found::Hog && one.is_news);
         hogs.for_each(|hog| self.is_hog(pool, hog.id));
@@ -379,7 +379,7 @@ impl Engine<'_> {
             return TickFound::default();
         }
         self.detect_short_items(pool);
-        let _ = self.pools.list[pool].lock_unlisted();
+        let _ = self.pools.list[pool].lock(LockFor::Decide);
         if !self.has_to_watch(pool) {
             self.pools.list[pool].is_watched = false;
             self.check_pool(pool);
@@ -387,7 +387,7 @@ impl Engine<'_> {
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
-        let kick = self.pools.list[pool].lock_unlisted().tick();
+        let kick = self.pools.list[pool].lock(LockFor::Decide).tick();
         if let Kick::Wake(_) = kick {
             self.note(What::BeginsAnother(pool));
         }
@@ -403,7 +403,7 @@ impl Engine<'_> {
     /// Looks at the pool's workers, and tells the core: some may be blocked that it thought
     /// running, or hog the CPU, and others start in their place.
     pub(super) fn look(&mut self, pool: PoolNo) -> TickFound {
-        let core = self.pools.list[pool].lock_unlisted();
+        let core = self.pools.list[pool].lock(LockFor::Decide);
         let mut views = Vec::new();
         let has_processes = core.suspects(|view| views.push(view));
         let it = &self.pools.list[pool];
@@ -460,7 +460,7 @@ impl Engine<'_> {
     fn is_hog(&mut self, pool: PoolNo, id: WorkerId) {
         let Some(tid) = self.pools.list[pool].thread(id) else { return };
         if let Some(visit) = self.threads[tid].visit {
-            let _ = self.pools.list[visit.host].lock_only().guest_cpu_intensive(visit.id);
+            let _ = self.pools.list[visit.host].lock(LockFor::Counts).guest_cpu_intensive(visit.id);
         }
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_hog = true;

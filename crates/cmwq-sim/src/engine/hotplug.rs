@@ -15,6 +15,7 @@ use crate::machine::WHOLE;
 use crate::places::{PoolKind, managed_pod};
 use crate::rng::Rng;
 use crate::topology::Scope;
+use cmwq_core::LockFor;
 
 /// So many CPUs leave at the usual pace while no call comes and no item ends.
 const LEAVES_IN_VAIN: u32 = 100;
@@ -131,7 +132,7 @@ impl Engine<'_> {
         if silently || known == belonging.concurrency {
             return;
         }
-        let kick = self.pools.list[pool].lock().set_concurrency(belonging.concurrency);
+        let kick = self.pools.list[pool].lock(LockFor::Find).set_concurrency(belonging.concurrency);
         self.kick(pool, kick);
     }
 

@@ -1,7 +1,7 @@
 //! What pools learn of the waits of their items: only of those that were found, as in the runtime,
 //! where each thread has the same marks.
 
-use cmwq_core::Waited;
+use cmwq_core::{LockFor, Waited};
 
 use super::{Engine, Mode};
 use crate::Nanos;
@@ -56,7 +56,7 @@ impl Engine<'_> {
         let has_slept = sleeps != Some(nr_sleeps);
         self.threads[tid].marks = Marks { ended: now, ..Marks::default() };
         let home = self.threads[tid].home;
-        self.pools.list[home].lock_only().learn_wait(waited, has_slept);
+        self.pools.list[home].lock(LockFor::Counts).learn_wait(waited, has_slept);
         match waited {
             Some(waited) => self.note(What::ToldWaited(home, waited)),
             None if has_slept => {}

@@ -10,7 +10,7 @@ use crate::places::{Kind, Pool, PoolKind, Queue, managed_pod};
 use crate::plan::Attrs;
 use cmwq_core::help::{self, Caller};
 use cmwq_core::place::OwnCpus;
-use cmwq_core::{Creator, Kick, Lend};
+use cmwq_core::{Creator, Kick, Lend, LockFor};
 
 /// A pod calls others of its priority.
 struct Calling<'a, 'p> {
@@ -114,7 +114,12 @@ impl Engine<'_> {
         let others_wait = self.others_wait(pool);
         let it = &mut self.pools.list[pool];
         let caller_computes = it.caller_computes;
-        it.lock_only().replace_blocked(kick, has_posted, || caller_computes, || others_wait)
+        it.lock(LockFor::Counts).replace_blocked(
+            kick,
+            has_posted,
+            || caller_computes,
+            || others_wait,
+        )
     }
 
     /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs.
@@ -138,7 +143,7 @@ impl Engine<'_> {
 
     /// Whether items wait that the pool may not start. The caller is about to help it.
     fn has_backlog(&mut self, pool: PoolNo) -> bool {
-        let has_backlog = self.pools.list[pool].lock_unlisted().has_backlog();
+        let has_backlog = self.pools.list[pool].lock(LockFor::Decide).has_backlog();
         self.check_pool(pool);
         has_backlog
     }
@@ -165,7 +170,7 @@ impl Engine<'_> {
     /// wakes the standby.
     fn call_when_idle(&mut self, pool: PoolNo) {
         let is_watched = self.pools.list[pool].is_watched;
-        let kick = self.pools.list[pool].lock_unlisted().kick_when_idle(is_watched);
+        let kick = self.pools.list[pool].lock(LockFor::Decide).kick_when_idle(is_watched);
         match kick {
             Kick::NeedFirst => self.create_from_outside(pool, Creator::Spare, true),
             kick => self.kick(pool, kick),
@@ -177,14 +182,14 @@ impl Engine<'_> {
         if self.pools.list[pool].caller_computes {
             self.call_when_idle(pool);
         } else {
-            let kick = self.pools.list[pool].lock_unlisted().call_to_help();
+            let kick = self.pools.list[pool].lock(LockFor::Decide).call_to_help();
             self.kick(pool, kick);
         }
     }
 
     /// Wakes a worker of the pod to look for work in others. `false`: no worker can come.
     fn call_to_help(&mut self, pool: PoolNo) -> bool {
-        let kick = self.pools.list[pool].lock_unlisted().call_to_help();
+        let kick = self.pools.list[pool].lock(LockFor::Decide).call_to_help();
         self.check_pool(pool);
         match kick {
             Kick::Wake(id) => self.unpark_worker(pool, id),
@@ -208,7 +213,7 @@ impl Engine<'_> {
             return Some(self.begin_creation(tid, Creator::Spare));
         }
         let is_unbound = self.is_unbound(tid);
-        let lend = self.pools.list[home].lock_unlisted().lend(id, is_unbound);
+        let lend = self.pools.list[home].lock(LockFor::Decide).lend(id, is_unbound);
         self.check_pool(home);
         let seq = match lend {
             Lend::Lent(seq) => seq,
@@ -218,7 +223,7 @@ impl Engine<'_> {
         };
         self.threads[tid].seq = seq;
         let batch = self.pools.list[home].read().batch_for(id);
-        let core = self.pools.list[host].lock_unlisted();
+        let core = self.pools.list[host].lock(LockFor::Decide);
         let (guest, nr_started) = (core.helper_enter(batch), core.nr_started());
         self.threads[tid].helping_visit =
             help::Visit::begin(self.now, nr_started, self.ticking.is_some());
@@ -230,7 +235,8 @@ impl Engine<'_> {
 
     pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
         let waits_first = self.pools.list[self.threads[tid].home].read().items_wait_first();
-        let claim = self.pools.list[visit.host].lock_unlisted().guest_next(visit.id, waits_first);
+        let claim =
+            self.pools.list[visit.host].lock(LockFor::Decide).guest_next(visit.id, waits_first);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
             self.threads[tid].more = claim.more;
@@ -245,11 +251,11 @@ impl Engine<'_> {
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let caller_computes = self.pools.list[home].caller_computes;
-        let core = self.pools.list[home].lock_unlisted();
+        let core = self.pools.list[home].lock(LockFor::Decide);
         self.threads[tid].seq = core.lend_again(id);
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
-        let _ = self.pools.list[visit.host].lock_unlisted();
+        let _ = self.pools.list[visit.host].lock(LockFor::Decide);
         let progress = self.progress_of(visit.host);
         let may_leave = || self.pools.list[visit.host].read().guest_may_leave(visit.id);
         let thread = &mut self.threads[tid];
@@ -265,7 +271,7 @@ impl Engine<'_> {
     /// A helper in the pool was found blocked: what it has taken along comes back, and the items
     /// are not short.
     pub(super) fn helper_blocked(&mut self, host: PoolNo) {
-        let _ = self.pools.list[host].lock_unlisted();
+        let _ = self.pools.list[host].lock(LockFor::Decide);
         if self.pools.list[host].has_short_items {
             self.set_short(host, false);
         }
@@ -273,17 +279,17 @@ impl Engine<'_> {
     }
 
     fn go_home(&mut self, tid: Tid, visit: Visit) {
-        let work_waits = self.pools.list[visit.host].lock_unlisted().work_waits();
+        let work_waits = self.pools.list[visit.host].lock(LockFor::Decide).work_waits();
         let is_short = self.threads[tid].helping_visit.finds_short(self.now, work_waits);
         if is_short {
             self.set_short(visit.host, true);
         } else if self.threads[tid].helping_visit.leaves_nobody() {
             self.set_short(visit.host, false);
         }
-        let kick = self.pools.list[visit.host].lock_unlisted().guest_leave(visit.id);
+        let kick = self.pools.list[visit.host].lock(LockFor::Decide).guest_leave(visit.id);
         self.kick(visit.host, kick);
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        self.pools.list[home].lock_unlisted().lend_end(id);
+        self.pools.list[home].lock(LockFor::Decide).lend_end(id);
         self.check_pool(home);
         self.threads[tid].visit = None;
         if is_short {

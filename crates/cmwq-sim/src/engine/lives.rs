@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::iter::successors;
 
-use cmwq_core::{Backoff, Closed, PoolId, PwqRef, Pwqs, Stays};
+use cmwq_core::{Backoff, Closed, LockFor, PoolId, PwqRef, Pwqs, Stays};
 
 use super::{Due, Engine, Waiter};
 use crate::Nanos;
@@ -139,7 +139,7 @@ impl Engine<'_> {
     fn retire(&mut self, queue: QueueId, at: PwqRef) {
         let pool = at.pool.0 as usize;
         self.queues[queue].retire_link(at);
-        let is_idle = self.pools.list[pool].lock().retire_pwq(at.pwq);
+        let is_idle = self.pools.list[pool].lock(LockFor::Find).retire_pwq(at.pwq);
         self.check_pool(pool);
         if is_idle {
             self.remove_retired(queue, at);
@@ -150,7 +150,7 @@ impl Engine<'_> {
     pub(super) fn release(&mut self, queue: QueueId) {
         for at in self.queues[queue].pwqs.retired().collect::<Vec<_>>() {
             let pool = at.pool.0 as usize;
-            let has_drained = self.pools.list[pool].lock().has_drained(at.pwq);
+            let has_drained = self.pools.list[pool].lock(LockFor::Find).has_drained(at.pwq);
             self.check_pool(pool);
             if has_drained {
                 self.remove_retired(queue, at);
@@ -180,7 +180,7 @@ impl Engine<'_> {
             && self.config.sabotage != Some(Sabotage::StayPlugged)
         {
             let pool = at.pool.0 as usize;
-            let kick = self.pools.list[pool].lock().unplug_pwq(at.pwq);
+            let kick = self.pools.list[pool].lock(LockFor::Find).unplug_pwq(at.pwq);
             self.kick(pool, kick);
         }
     }
@@ -188,7 +188,7 @@ impl Engine<'_> {
     /// Removes a pwq that has nothing in flight, and closes its pool if it was the last one there.
     fn remove(&mut self, queue: QueueId, at: PwqRef) -> Result<(), Stays> {
         let pool = at.pool.0 as usize;
-        let removed = self.pools.list[pool].lock().remove_pwq(at.pwq);
+        let removed = self.pools.list[pool].lock(LockFor::Find).remove_pwq(at.pwq);
         self.check_pool(pool);
         self.queues[queue].removed += removed?;
         self.pools.list[pool].nr_listed -= 1;
@@ -285,7 +285,7 @@ impl Engine<'_> {
             return true;
         }
         it.links.clone().into_iter().any(|link| {
-            let load = self.pools.list[link.pool].lock().pwq_load(link.pwq);
+            let load = self.pools.list[link.pool].lock(LockFor::Find).pwq_load(link.pwq);
             self.check_pool(link.pool);
             load.is_some_and(|(_, _, is_busy)| is_busy)
         })

@@ -8,7 +8,7 @@ use cmwq_core::detect::By;
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 
 use cmwq_core::detect::tick::TICK_SHORTEST_FOR_PROCESSES_NS;
-use cmwq_core::{Finding, Found, Kick};
+use cmwq_core::{Finding, Found, Kick, LockFor};
 
 use super::detecting::Report;
 use super::{Due, Engine, Mode};
@@ -60,7 +60,7 @@ impl Engine<'_> {
         }
         // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
-        let core = self.pools.list[home].lock_unlisted();
+        let core = self.pools.list[home].lock(LockFor::Decide);
         core.worker_stands_for_process(id, seq, runs, now);
         let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };
         self.kick(home, kick);
@@ -116,7 +116,7 @@ impl Engine<'_> {
         }
         let believes = self.config.sabotage == Some(Sabotage::BelieveProcesses);
         let now = self.now;
-        let core = self.pools.list[pool].lock_unlisted();
+        let core = self.pools.list[pool].lock(LockFor::Decide);
         if believes {
             (0..MANY_SOON_PROCESSES).for_each(|_| core.process_waited(Some(0)));
         }

@@ -4,7 +4,7 @@
 //! Only items that nobody else looks for meanwhile are late, and only on queues that stay: who
 //! cancels an item that is on its way, or waits for it, tries again until it is there.
 
-use cmwq_core::Kick;
+use cmwq_core::{Kick, LockFor};
 
 use super::{Due, Engine};
 use crate::agenda::Rank;
@@ -77,7 +77,7 @@ impl Engine<'_> {
         self.nr_pushed += 1;
         self.note_queued(what, link);
         if !is_enough {
-            self.pools.list[link.pool].take_inbox();
+            self.pools.list[link.pool].lock(LockFor::Inbox);
             self.kick(link.pool, Kick::None);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cmwq_core::place::{self, StandIn};
-use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord};
+use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, LockFor, PwqId, PwqRef, WorkWord};
 
 use super::Engine;
 use super::pushing::Push;
@@ -21,7 +21,7 @@ impl Engine<'_> {
         let queued = self.queue_now(item, cpu, here);
         if let Some((item, link)) = held_back {
             let kick =
-                self.arena.enqueue(self.pools.list[link.pool].lock_to_queue(), link.pwq, item);
+                self.arena.enqueue(self.pools.list[link.pool].lock(LockFor::Queue), link.pwq, item);
             self.kick(link.pool, kick);
         }
         queued
@@ -86,7 +86,7 @@ impl Engine<'_> {
             self.begin_push(Push { what: Queueing { item, ticket, queue }, link });
             return true;
         }
-        let enqueued = self.arena.enqueue_idle(pool.lock_to_queue(), link.pwq, item, seen);
+        let enqueued = self.arena.enqueue_idle(pool.lock(LockFor::Queue), link.pwq, item, seen);
         let Enqueued::Queued(kick) = enqueued else {
             self.check_pool(link.pool);
             return false;
@@ -110,14 +110,15 @@ impl Engine<'_> {
         {
             let last = last.0 as usize;
             let key = self.queues[queue].key;
-            match self.arena.executing_on(self.pools.list[last].lock_only(), item, key) {
+            match self.arena.executing_on(self.pools.list[last].lock(LockFor::Counts), item, key) {
                 Some(pwq) => link = self.link_of(last, queue, pwq),
                 None => self.check_pool(last),
             }
         }
         let ticket = self.items[item].pending.unwrap_or_default();
         self.note_queued(Queueing { item, ticket, queue }, link);
-        let kick = self.arena.enqueue(self.pools.list[link.pool].lock_to_queue(), link.pwq, item);
+        let kick =
+            self.arena.enqueue(self.pools.list[link.pool].lock(LockFor::Queue), link.pwq, item);
         self.kick(link.pool, kick);
     }
 
@@ -132,7 +133,7 @@ impl Engine<'_> {
             let queue = self.plan.items[item].queue;
             self.note_queued(Queueing { item, ticket, queue }, link);
         }
-        let core = self.pools.list[link.pool].lock_to_queue();
+        let core = self.pools.list[link.pool].lock(LockFor::Queue);
         let enqueue = |kick: Kick, item| kick.or(self.arena.enqueue(core, link.pwq, item));
         let kick = items.fold(Kick::None, enqueue);
         self.kick(link.pool, kick);
@@ -232,13 +233,13 @@ impl Engine<'_> {
         let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(slots, raised);
-        let pwq = self.pools.list[pool].lock_only().add_pwq(config);
+        let pwq = self.pools.list[pool].lock(LockFor::Counts).add_pwq(config);
         queue.add_link(Link { pool, pwq, group, limit });
         let link = queue.link(pool).expect("just added");
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
         if is_plugged && self.config.sabotage != Some(Sabotage::NeverPlug) {
-            self.pools.list[pool].lock_only().plug_pwq(pwq);
+            self.pools.list[pool].lock(LockFor::Counts).plug_pwq(pwq);
         }
         // As in the runtime this changes nothing that others see of the pool: whether pushing is
         // enough is looked at when something is queued.
@@ -306,7 +307,7 @@ impl Engine<'_> {
         let mut grant = Some(to);
         while let Some(to) = grant {
             let pool = to.pool.0 as usize;
-            let (kick, next) = self.pools.list[pool].lock_unlisted().grant(to.pwq);
+            let (kick, next) = self.pools.list[pool].lock(LockFor::Decide).grant(to.pwq);
             self.kick(pool, kick);
             grant = next;
         }
@@ -322,7 +323,7 @@ impl Engine<'_> {
         let word = self.arena.word(item);
         let Some(pool) = word.pool().filter(|_| word.is_pending()) else { return false };
         let pool = pool.0 as usize;
-        let core = self.pools.list[pool].lock();
+        let core = self.pools.list[pool].lock(LockFor::Find);
         let Grab::Taken(kick, effects) = self.arena.try_grab(core, item) else {
             self.check_pool(pool);
             // An item that a sabotaged driver has lost is nowhere.
@@ -406,7 +407,7 @@ impl Engine<'_> {
             }
             self.queues[queue].links[index].limit = own;
             self.note(What::LimitSet(link.group, own));
-            let kick = self.pools.list[link.pool].lock().set_max_active(link.pwq, own);
+            let kick = self.pools.list[link.pool].lock(LockFor::Find).set_max_active(link.pwq, own);
             self.kick(link.pool, kick);
         }
         let before: Vec<u32> = self.queues[queue].shared.iter().map(|slots| slots.max()).collect();

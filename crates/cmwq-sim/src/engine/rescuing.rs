@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cmwq_core::{PwqRef, Rescue, RescueVisit, WorkerId};
+use cmwq_core::{LockFor, PwqRef, Rescue, RescueVisit, WorkerId};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode, Role};
@@ -58,7 +58,8 @@ impl Engine<'_> {
     pub(super) fn mayday(&mut self, pool: PoolNo) {
         let mut calls = Vec::new();
         let entry = &mut self.pools.list[pool];
-        let is_needed = entry.lock().mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
+        let is_needed =
+            entry.lock(LockFor::Find).mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
         if let Some(at) = entry.mayday.after(is_needed, self.now) {
             self.agenda.add(at, Rank::Wake, Due::Mayday(pool));
         }
@@ -94,7 +95,7 @@ impl Engine<'_> {
         let rescuer = &mut self.rescuers[index];
         let (pool, others_wait) = (self.threads[tid].home, !rescuer.called.is_empty());
         let visit = rescuer.visit.as_mut().expect("it has begun");
-        let next = self.pools.list[pool].lock().rescue_next(visit, others_wait);
+        let next = self.pools.list[pool].lock(LockFor::Find).rescue_next(visit, others_wait);
         self.check_pool(pool);
         match next {
             Rescue::Run(claim) => {
@@ -111,7 +112,7 @@ impl Engine<'_> {
         let rescuer = &mut self.rescuers[index];
         let Some(at) = rescuer.answering else { return false };
         let (pool, wq) = (at.pool.0 as usize, self.queues[rescuer.queue].key);
-        let visit = self.pools.list[pool].lock().rescue_begin(at.pwq, wq);
+        let visit = self.pools.list[pool].lock(LockFor::Find).rescue_begin(at.pwq, wq);
         self.check_pool(pool);
         let Some(visit) = visit else { return false };
         let rescuer = &mut self.rescuers[index];
@@ -126,7 +127,7 @@ impl Engine<'_> {
         let (queue, at) = (rescuer.queue, rescuer.answering);
         rescuer.called.extend(at.filter(|_| is_called_again));
         let visit = rescuer.visit.take().expect("it has begun");
-        let kick = self.pools.list[pool].lock().rescue_end(visit);
+        let kick = self.pools.list[pool].lock(LockFor::Find).rescue_end(visit);
         self.kick(pool, kick);
         // A retired pwq may have waited for this visit to end.
         let has_drained = |at: PwqRef| self.pools.list[pool].read().has_drained(at.pwq);

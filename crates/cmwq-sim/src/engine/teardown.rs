@@ -1,6 +1,6 @@
 //! The end of a run: what must be left, and what is dropped.
 
-use cmwq_core::{Timer, Wheel, WorkItem};
+use cmwq_core::{LockFor, Timer, Wheel, WorkItem};
 
 use super::{Engine, Mode};
 use crate::arena::Arena;
@@ -27,7 +27,7 @@ impl Engine<'_> {
             return self.complain("core", format!("{} timers were forgotten", self.wheel.len()));
         }
         for pool in 0..self.pools.list.len() {
-            self.pools.list[pool].lock().check();
+            self.pools.list[pool].lock(LockFor::Find).check();
             let running = self.pools.list[pool].read().nr_running();
             if running != 0 {
                 return self
@@ -80,7 +80,7 @@ impl Engine<'_> {
                         format!("queue {queue} keeps a retired pwq at pool {}", link.pool);
                     return self.complain("core", message);
                 }
-                let core = self.pools.list[link.pool].lock();
+                let core = self.pools.list[link.pool].lock(LockFor::Find);
                 let load = core.pwq_load(link.pwq);
                 if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_err() {
                     let message = format!("queue {queue} left {load:?} at pool {}", link.pool);

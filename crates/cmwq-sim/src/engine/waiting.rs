@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use cmwq_core::Pwqs;
 use cmwq_core::flush::{self, PwqsToFlush as _};
+use cmwq_core::{LockFor, Pwqs};
 
 use super::{Due, Engine};
 use crate::agenda::Rank;
@@ -49,7 +49,7 @@ fn prep_pwqs(
     color: Option<u8>,
 ) -> bool {
     flush::prep_pwqs(count, pwqs, flush, |at| {
-        pools[at.pool.0 as usize].lock_unlisted().flush_arm(at.pwq, flush, color, count);
+        pools[at.pool.0 as usize].lock(LockFor::Decide).flush_arm(at.pwq, flush, color, count);
     })
 }
 
@@ -59,14 +59,14 @@ impl Engine<'_> {
     pub(super) fn flush_item(&mut self, item: ItemId, who: Waiter) -> bool {
         let Some(pool) = self.arena.word(item).pool() else { return false };
         let named = pool.0 as usize;
-        let core = self.pools.list[named].lock();
+        let core = self.pools.list[named].lock(LockFor::Find);
         let is_queued = self.arena.word(item).is_queued();
         let mut barrier = self.arena.insert_barrier(core, item);
         self.check_pool(named);
         if self.runs_stay_behind && self.config.sabotage != Some(Sabotage::AskNamedPool) {
             for pool in (0..self.pools.list.len()).filter(|pool| *pool != named) {
                 if barrier.is_none() {
-                    let core = self.pools.list[pool].lock_only();
+                    let core = self.pools.list[pool].lock(LockFor::Counts);
                     barrier = self.arena.insert_barrier(core, item);
                     self.check_pool(pool);
                 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use cmwq_core::watchdog::{ItemWait, WaitFor, circles};
-use cmwq_core::{Colors, PanicPolicy, Watchdog};
+use cmwq_core::{Colors, LockFor, PanicPolicy, Watchdog};
 
 use super::{Due, Engine, Mode, Run, Thread};
 use crate::Nanos;
@@ -140,7 +140,7 @@ impl Engine<'_> {
                 found.extend(time.map(|time| What::Stalled(number, time)));
             }
             if pool.reading().waits_no_more() {
-                pool.lock_only().forget_inactive();
+                pool.lock(LockFor::Counts).forget_inactive();
                 self.check_pool(number);
             }
         }

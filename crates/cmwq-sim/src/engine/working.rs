@@ -1,7 +1,7 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
 use cmwq_core::help;
-use cmwq_core::{Claim, Creator, Kick, Next, PoolState, WorkerId};
+use cmwq_core::{Claim, Creator, Kick, LockFor, Next, PoolState, WorkerId};
 
 use super::{Engine, Mode, Role, Run, Thread, Unlocked, Waiter};
 use crate::Nanos;
@@ -77,7 +77,8 @@ impl Engine<'_> {
         let (home, id, now) = (self.threads[tid].home, self.threads[tid].id, self.now);
         let pool = &mut self.pools.list[home];
         let is_behind_item = std::mem::take(&mut self.threads[tid].is_behind_item);
-        let core = if is_behind_item { pool.lock_in_turn() } else { pool.lock_unlisted() };
+        let what_for = if is_behind_item { LockFor::NextItem } else { LockFor::Decide };
+        let core = pool.lock(what_for);
         let next = core.next(id, || now);
         self.check_core(home);
         match next {
@@ -421,19 +422,19 @@ impl Engine<'_> {
             self.gauges[self.threads[tid].home].executing -= 1;
         }
         // A helper may have taken items along meanwhile.
-        let _ = self.pools.list[unlocked.site.pool].lock_only();
+        let _ = self.pools.list[unlocked.site.pool].lock(LockFor::Counts);
         self.after_item(tid, unlocked.site.pool)
     }
 
     /// The lock of the pool whose item was run.
     fn lock_behind_item(&mut self, tid: Tid, pool: PoolNo) -> &mut PoolState {
         let thread = &self.threads[tid];
-        let pool = &mut self.pools.list[pool];
-        match thread.role {
-            Role::Worker if thread.visit.is_none() => pool.lock_in_turn(),
-            Role::BhContext(_) => pool.lock_only(),
-            Role::Worker | Role::Rescuer => pool.lock_unlisted(),
-        }
+        let what_for = match thread.role {
+            Role::Worker if thread.visit.is_none() => LockFor::NextItem,
+            Role::BhContext(_) => LockFor::Counts,
+            Role::Worker | Role::Rescuer => LockFor::Decide,
+        };
+        self.pools.list[pool].lock(what_for)
     }
 
     /// The lock is taken again, or still held.
@@ -445,7 +446,7 @@ impl Engine<'_> {
         }
         let thread = &mut self.threads[tid];
         if thread.role != Role::Rescuer && thread.visit.is_none() {
-            self.pools.list[pool].take_inbox_behind_item();
+            self.pools.list[pool].take_inbox_after_item();
             thread.is_behind_item = thread.role == Role::Worker;
         }
         if let Role::BhContext(index) = self.threads[tid].role {

@@ -6,7 +6,7 @@
 
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Facts, Progress};
-use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, Reading, WorkerId};
+use cmwq_core::{Inbox, Kick, LockFor, MaydayTimer, PoolConfig, PoolState, Reading, WorkerId};
 
 use super::PoolKind;
 use crate::Nanos;
@@ -85,75 +85,23 @@ impl Pool {
         self.core.reading(&self.inbox)
     }
 
-    /// With everything that was queued before on the core's lists.
-    pub(crate) fn lock(&mut self) -> &mut PoolState {
-        self.empty_inbox();
-        self.core.catch_up();
+    /// The lock, taken, or still held.
+    pub(crate) fn lock(&mut self, what_for: LockFor) -> &mut PoolState {
+        let kick = self.core.begin_hold(&self.inbox, what_for);
+        self.owe(kick);
         &mut self.core
     }
 
-    /// Without what is in the inbox, or was.
-    pub(crate) fn lock_only(&mut self) -> &mut PoolState {
-        if self.core.is_behind() {
-            self.core.call_back();
-        }
-        &mut self.core
+    /// As [`PoolState::take_inbox_after_item`].
+    pub(crate) fn take_inbox_after_item(&mut self) {
+        let kick = self.core.take_inbox_after_item(&self.inbox);
+        self.owe(kick);
     }
 
-    /// With books that may be behind: for a worker of this pool behind its item.
-    pub(crate) fn lock_in_turn(&mut self) -> &mut PoolState {
-        &mut self.core
-    }
-
-    /// With books that may be behind: for queueing, and nothing else.
-    pub(crate) fn lock_to_queue(&mut self) -> &mut PoolState {
-        self.empty_inbox();
-        &mut self.core
-    }
-
-    /// Of what is for the worker that runs only the first item is listed: for workers, detectors
-    /// and flushers.
-    pub(crate) fn lock_unlisted(&mut self) -> &mut PoolState {
-        if !self.inbox.is_empty() {
-            self.take_inbox();
-        }
-        self.core.catch_up_to_first();
-        &mut self.core
-    }
-
-    fn empty_inbox(&mut self) {
-        let kick = self.core.empty_inbox(&self.inbox);
-        self.owed = self.owed.or(kick);
-    }
-
-    /// Leaves it to the worker that runs, if there is one, to list what is in the inbox.
-    pub(crate) fn take_inbox(&mut self) {
-        let kick = self.core.take_inbox(&self.inbox).unwrap_or(Kick::Watch);
-        self.owed = self.owed.or(kick);
-    }
-
-    /// A worker has ended an item: what is in the inbox is younger than what is on the worklist.
-    pub(crate) fn take_inbox_behind_item(&mut self) {
-        if self.core.work_waits() || self.inbox.is_empty() {
-            return;
-        }
-        // Who claims what it has left is told to watch.
-        if let Some(kick) = self.core.take_inbox(&self.inbox) {
-            self.owed = self.owed.or(kick);
-        }
-    }
-
-    /// The inbox says from now on whether pushing is enough. The last thing to do with the lock.
-    pub(crate) fn update_saturation(&mut self, is_saturated: bool) {
-        if is_saturated == self.inbox.is_saturated() {
-            return;
-        }
-        if is_saturated {
-            self.inbox.saturate();
-        } else {
-            self.inbox.desaturate();
-            self.empty_inbox();
-        }
+    /// As [`PoolState::update_saturation`]. The last thing to do with the lock.
+    pub(crate) fn update_saturation(&mut self, may_be_helped: bool) {
+        let turned = self.core.update_saturation(&self.inbox, self.is_watched, || may_be_helped);
+        self.owe(turned.unwrap_or(Kick::None));
     }
 
     /// Something more is to be done when the lock is dropped.

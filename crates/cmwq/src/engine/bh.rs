@@ -18,7 +18,7 @@
 
 use std::io;
 
-use cmwq_core::{BhRound, Retry};
+use cmwq_core::{BhRound, LockFor, Retry};
 
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
@@ -256,8 +256,9 @@ impl BhContexts {
 
 impl BhContext {
     fn work_waits(&self) -> bool {
-        let waits =
-            |pool: &&'static Pool| pool.lock_only().core.work_waits() || !pool.inbox.is_empty();
+        let waits = |pool: &&'static Pool| {
+            pool.lock(LockFor::Counts).core.work_waits() || !pool.inbox.is_empty()
+        };
         self.pools.iter().filter_map(Published::get).any(waits)
     }
 }

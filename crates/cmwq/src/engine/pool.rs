@@ -16,8 +16,8 @@ use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Progress, may_saturate};
 use cmwq_core::place::Belonging;
 use cmwq_core::{
-    Claim, Creator, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    Reading, WorkerId, place,
+    Claim, Creator, Inbox, Kick, LockFor, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState,
+    PwqRef, Reading, WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -94,8 +94,6 @@ pub(crate) struct Locked {
     pub(crate) threads: Vec<Option<Arc<Thread>>>,
     /// Detectors watch the pool, usually because work waits at capacity.
     watched: bool,
-    /// Copy of the inbox's `is_saturated`: pushing is enough.
-    saturated: bool,
     /// What emptying the inbox demanded; acted on when the lock is dropped.
     pending_kick: Kick,
     /// What the board says of this pod.
@@ -122,8 +120,8 @@ pub(crate) struct Pool {
     /// See [`spec`](Self::spec). Written under the registry's, the attach and the pool's lock.
     spec: PlainMutex<Arc<PoolSpec>>,
     pub(crate) runtime: &'static Runtime,
-    /// The way in without the lock, while the pool is saturated: no worker has to be woken, and the
-    /// pool is watched.
+    /// The way in without the lock, while the pool is saturated: no worker has to be woken for what
+    /// is pushed.
     pub(crate) inbox: Inbox,
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
@@ -209,7 +207,6 @@ impl Pool {
                 core: PoolState::new(config),
                 threads: Vec::new(),
                 watched: false,
-                saturated: false,
                 pending_kick: Kick::None,
                 entry: if may_help { Entry::UNMADE } else { Entry::default() },
                 measured: Progress { at: 0, started: 0 },
@@ -251,63 +248,39 @@ impl Pool {
         Arc::clone(&lock_plain(&self.spec))
     }
 
-    /// The lock, with all items that were queued before on the core's lists. To be given back by
-    /// [`unlock`](Self::unlock), since items of the inbox may demand action; how else, and after
-    /// which of the locks below, [`PoolGuard`] says. A part of its callers: a call would cost a
-    /// flusher a third of what it does here.
+    /// The lock. What is done first with it, and what is left, depends on what it is taken for. To
+    /// be given back by [`unlock`](Self::unlock), since items of the inbox may demand action; how
+    /// else, and when, [`PoolGuard`] says. A part of its callers: a call would cost a flusher a
+    /// third of what it does here.
     #[inline(always)]
-    pub(crate) fn lock(&self) -> PoolGuard<'_> {
-        let mut guard = self.lock_to_queue();
-        guard.core.catch_up();
-        guard
+    pub(crate) fn lock(&self, what_for: LockFor) -> PoolGuard<'_> {
+        match what_for {
+            LockFor::Counts => self.lock_for_counts(),
+            LockFor::Decide => self.lock_to_decide(),
+            _ => self.lock_and_begin(what_for),
+        }
     }
 
-    /// The lock, with an empty inbox: what is queued now is younger. For queueing, and nothing
-    /// else: a batch that is out stays out.
+    // One copy each: these have many callers.
+
+    #[inline(never)]
+    fn lock_for_counts(&self) -> PoolGuard<'_> {
+        self.lock_and_begin(LockFor::Counts)
+    }
+
+    #[inline(never)]
+    fn lock_to_decide(&self) -> PoolGuard<'_> {
+        self.lock_and_begin(LockFor::Decide)
+    }
+
     #[inline(always)]
-    pub(crate) fn lock_to_queue(&self) -> PoolGuard<'_> {
-        let mut guard = self.lock_in_turn();
-        if !self.inbox.is_empty() {
-            guard.empty_inbox(self);
-        }
-        guard
-    }
-
-    /// The lock with right books. Items in the inbox, or that have arrived from there, stay where
-    /// they are: for callers to whom waiting items do not matter.
-    #[inline]
-    pub(crate) fn lock_only(&self) -> PoolGuard<'_> {
-        let mut guard = self.lock_in_turn();
-        if guard.core.is_behind() {
-            guard.core.call_back();
-        }
-        guard
-    }
-
-    /// The lock alone: items in the inbox stay there, and a batch that is out stays out, so counts
-    /// may lag. For a worker that has ended an item, since waiting items are older than the
-    /// inbox's.
-    #[inline]
-    pub(crate) fn lock_in_turn(&self) -> PoolGuard<'_> {
+    fn lock_and_begin(&self, what_for: LockFor) -> PoolGuard<'_> {
         let wants_activations = trace::ready();
         let mut guard = PoolGuard(lock(&self.state));
         if wants_activations {
             guard.record_activations();
         }
-        guard
-    }
-
-    /// As [`lock`](Self::lock), but of the items for which a running worker comes only the first
-    /// that may start is listed. For workers, detectors and flushers: they need to know whether
-    /// items wait, and look for none.
-    #[inline]
-    pub(crate) fn lock_unlisted(&self) -> PoolGuard<'_> {
-        let mut guard = self.lock_in_turn();
-        if !self.inbox.is_empty() {
-            let kick = guard.take_inbox(self);
-            guard.pending_kick = guard.pending_kick.or(kick);
-        }
-        guard.core.catch_up_to_first();
+        guard.hold_for(self, what_for);
         guard
     }
 
@@ -315,9 +288,7 @@ impl Pool {
     /// inbox has many items.
     #[cold]
     pub(crate) fn relieve_inbox(&'static self) {
-        let mut guard = self.lock_in_turn();
-        let kick = guard.take_inbox(self);
-        self.unlock(guard, kick);
+        self.unlock(self.lock(LockFor::Inbox), Kick::None);
     }
 
     /// Lets somebody look who changes nothing: the lock alone is taken, nothing is listed or called
@@ -341,18 +312,13 @@ impl Pool {
     /// Who has only looked takes the lock by [`read`](Self::read).
     #[inline(never)]
     pub(crate) fn unlock(&'static self, guard: PoolGuard<'_>, kick: Kick) {
-        self.unlock_here(guard, kick);
-    }
-
-    /// As [`unlock`](Self::unlock), as a part of its caller: a flusher, for whom the call would be
-    /// a fifth of it.
-    #[inline(always)]
-    pub(crate) fn unlock_here(&'static self, guard: PoolGuard<'_>, kick: Kick) {
         self.unlock_as(guard, kick, Holder::Other);
     }
 
+    /// As [`unlock`](Self::unlock), as a part of its caller: for a flusher the call would be a
+    /// fifth of it.
     #[inline(always)]
-    fn unlock_as(&'static self, mut guard: PoolGuard<'_>, kick: Kick, by: Holder) {
+    pub(crate) fn unlock_as(&'static self, mut guard: PoolGuard<'_>, kick: Kick, by: Holder) {
         let todo = guard.todo(self, kick, by);
         let work_waits = guard.core.is_to_be_watched();
         drop(guard);
@@ -411,7 +377,7 @@ impl Pool {
     pub(crate) fn grant(runtime: &'static Runtime, mut grant: Option<PwqRef>) {
         while let Some(to) = grant.take() {
             let Some(pool) = runtime.pool(to.pool) else { return };
-            let mut guard = pool.lock_unlisted();
+            let mut guard = pool.lock(LockFor::Decide);
             let (kick, next) = guard.core.grant(to.pwq);
             pool.unlock(guard, kick);
             grant = next;
@@ -461,45 +427,41 @@ impl Locked {
         }
     }
 
-    /// Queues the items of the inbox. Their kick is kept in `pending_kick` until the next
-    /// [`todo`](Self::todo).
+    /// Begins a hold of the lock, or goes on under one for something else.
     #[inline(always)]
-    pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
-        let kick = self.core.empty_inbox(&pool.inbox);
-        self.pending_kick = self.pending_kick.or(kick);
+    pub(crate) fn hold_for(&mut self, pool: &Pool, what: LockFor) {
+        let kick = self.core.begin_hold(&pool.inbox, what);
+        self.owe(kick);
     }
 
-    /// As [`empty_inbox`](Self::empty_inbox), but if a running worker comes for the items, they
-    /// only arrive and are not listed.
-    #[inline]
-    pub(crate) fn take_inbox(&mut self, pool: &Pool) -> Kick {
-        let Some(kick) = self.core.take_inbox(&pool.inbox) else { return Kick::Watch };
-        self.pending_kick = self.pending_kick.or(kick);
-        Kick::None
+    /// As [`PoolState::take_inbox_after_item`].
+    #[inline(always)]
+    pub(crate) fn take_inbox_after_item(&mut self, pool: &Pool) {
+        let kick = self.core.take_inbox_after_item(&pool.inbox);
+        self.owe(kick);
     }
 
-    /// Updates whether the inbox says that pushing is enough. To be called before the lock is
-    /// dropped where the number of running workers may have fallen, or watching has ended. An inbox
-    /// that says "not enough" for too long is only slower.
+    /// What items of the inbox demand is kept until the next [`todo`](Self::todo).
+    #[inline(always)]
+    fn owe(&mut self, kick: Kick) {
+        if kick != Kick::None {
+            self.pending_kick = self.pending_kick.or(kick);
+        }
+    }
+
+    /// As [`PoolState::update_saturation`].
     #[inline(always)]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
-        let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
-        if saturated != self.saturated {
-            self.turn_saturation(pool, saturated);
+        let may_be_helped = || pool.may_be_helped();
+        let turned = self.core.update_saturation(&pool.inbox, self.watched, may_be_helped);
+        if let Some(kick) = turned {
+            self.saturation_turned(pool, kick);
         }
     }
 
     #[inline(never)]
-    fn turn_saturation(&mut self, pool: &Pool, saturated: bool) {
-        self.saturated = saturated;
-        if saturated {
-            pool.inbox.saturate();
-        } else {
-            pool.inbox.desaturate();
-            if !pool.inbox.is_empty() {
-                self.empty_inbox(pool);
-            }
-        }
+    fn saturation_turned(&mut self, pool: &Pool, kick: Kick) {
+        self.owe(kick);
         self.post_for_next(pool);
     }
 

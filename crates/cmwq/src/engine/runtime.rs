@@ -7,7 +7,7 @@
 use std::io;
 
 use cmwq_core::place::{self, StandIn};
-use cmwq_core::{Closed, PoolId, WorkerId, WqKey};
+use cmwq_core::{Closed, LockFor, PoolId, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -374,7 +374,7 @@ impl Runtime {
         if let Some(pool) = self.renew_one(&mut registry, &key) {
             let found = Found::now(pool);
             drop(registry);
-            pool.begin(pool.lock_only());
+            pool.begin(pool.lock(LockFor::Counts));
             return Some(found);
         }
         if !self.has_room_for(&registry, &key) {
@@ -411,7 +411,7 @@ impl Runtime {
         if matches!(pool.kind, PoolKind::Bh(_)) {
             self.bh.cover(pool);
         }
-        pool.begin(pool.lock_only());
+        pool.begin(pool.lock(LockFor::Counts));
         Some(found)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Next, WorkItem, WorkerId};
+use cmwq_core::{LockFor, Next, WorkItem, WorkerId};
 
 use super::show::Report;
 use super::stats::Stats;
@@ -29,7 +29,7 @@ fn runtime() -> &'static Runtime {
 fn hire(pool: &'static Pool) -> (WorkerId, &'static Parker) {
     let thread = Arc::new(Thread::new("worker".into(), Default::default()));
     let parker = thread.parker;
-    let mut guard = pool.lock_only();
+    let mut guard = pool.lock(LockFor::Counts);
     let id = guard.core.worker_new();
     guard.set_thread(id, Some(thread));
     let _ = guard.core.worker_created(id, None, 0);
@@ -52,7 +52,9 @@ fn looking_wakes_nobody_and_lists_nothing() {
     let pool = wq.link(Some(0)).pool;
     let workers = [hire(pool), hire(pool)];
     let running = queue(&wq);
-    let Next::Run(_) = pool.lock().core.next(workers[1].0, || 0) else { panic!("it may start") };
+    let Next::Run(_) = pool.lock(LockFor::Find).core.next(workers[1].0, || 0) else {
+        panic!("it may start")
+    };
     // As while it is watched.
     pool.inbox.saturate();
     let waiting = [(); 3].map(|()| queue(&wq));

@@ -3,10 +3,10 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{FlushTarget, Kick, PoolState, WorkItem, WqKey};
+use cmwq_core::{FlushTarget, Kick, LockFor, PoolState, WorkItem, WqKey};
 
 use crate::engine::item::delayed::DelayedItem;
-use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::pool::{Holder, Pool, PoolKind};
 use crate::engine::queue::flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::threads::current;
@@ -224,7 +224,7 @@ fn wait_behind(
         let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
             return if word.is_pending() { Found::InTransit } else { Found::Idle };
         };
-        let mut guard = pool.lock();
+        let mut guard = pool.lock(LockFor::Find);
         let word = item.word();
         if word.pool() != Some(pool.id) {
             pool.unlock(guard, Kick::None);
@@ -241,11 +241,11 @@ fn wait_behind(
         };
         let was_found = while_stack_is_shared("a flush of an item", || {
             let is_here = insert(&mut guard.core);
-            pool.unlock_here(guard, Kick::None);
+            pool.unlock_as(guard, Kick::None, Holder::Other);
             let is_elsewhere = || {
                 let is_other = |pool: &&'static Pool| own.is_none_or(|own| !own.has(pool));
                 runtime.pools_besides(pool).filter(is_other).any(|other| {
-                    let mut guard = other.lock_only();
+                    let mut guard = other.lock(LockFor::Counts);
                     let is_there = insert(&mut guard.core);
                     other.unlock(guard, Kick::None);
                     is_there
@@ -315,7 +315,7 @@ pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     };
     // Takes the batch back: its worker would begin the item without the lock between the two looks.
     let look = |pool: &'static Pool| {
-        let guard = pool.lock_only();
+        let guard = pool.lock(LockFor::Counts);
         (item.is_pending(), guard.core.reading(&pool.inbox).is_executing(item))
     };
     let (pending, running) = look(pool);

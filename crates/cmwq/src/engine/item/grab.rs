@@ -10,7 +10,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Grab, Kick, WorkItem, WorkWord, consts};
+use cmwq_core::{Grab, Kick, LockFor, WorkItem, WorkWord, consts};
 
 use crate::engine::item::delayed::DelayedItem;
 use crate::engine::item::flush::{self, Purpose};
@@ -107,7 +107,7 @@ fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
 /// Takes a queued item off its pool's lists.
 fn steal(runtime: &'static Runtime, item: &WorkItem) -> bool {
     let Some(pool) = item.word().pool().and_then(|id| runtime.pool(id)) else { return false };
-    let mut guard = pool.lock();
+    let mut guard = pool.lock(LockFor::Find);
     // SAFETY: borrowed, hence valid.
     match unsafe { guard.core.try_grab(NonNull::from(item)) } {
         Grab::Taken(kick, effects) => {

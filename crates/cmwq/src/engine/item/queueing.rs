@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use cmwq_core::delayed::{self, Hold};
 use cmwq_core::help::Length;
-use cmwq_core::{Closed, Enqueued, Kick, WorkFn, WorkItem, WorkWord};
+use cmwq_core::{Closed, Enqueued, Kick, LockFor, WorkFn, WorkItem, WorkWord};
 
 use crate::engine::item::caller_computes;
 use crate::engine::runtime::claiming::{Claimed, claim};
@@ -93,7 +93,7 @@ impl Wq {
         }
         // SAFETY: valid by the caller's promise.
         let func = unsafe { item.as_ref() }.func();
-        let mut guard = pool.lock_to_queue();
+        let mut guard = pool.lock(LockFor::Queue);
         let queued = if self.is_replaced(link, &guard.core) {
             Enqueued::Changed
         } else {
@@ -246,17 +246,17 @@ impl Wq {
             let elsewhere = word.may_run_at(pool.id, self.spec.kind == Kind::Ordered);
             let mut guard = None;
             if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
-                let mut locked = other.lock_only();
+                let mut locked = other.lock(LockFor::Counts);
                 if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key)
                 {
                     // Items in the inbox are older.
-                    locked.empty_inbox(other);
+                    locked.hold_for(other, LockFor::Queue);
                     (pool, pwq) = (other, same);
                     guard = Some(locked);
                 }
             }
             let is_redirected = guard.is_some();
-            let mut guard = guard.unwrap_or_else(|| pool.lock_to_queue());
+            let mut guard = guard.unwrap_or_else(|| pool.lock(LockFor::Queue));
             // A pwq that runs the item takes it also if the pwq is retired.
             if !is_redirected && !self.still_lets_in() {
                 pool.unlock(guard, Kick::None);
@@ -335,7 +335,7 @@ impl Wq {
         // SAFETY: valid by the caller's promise.
         let names = to_tell.iter().map(|item| (item.as_ptr(), unsafe { item.as_ref() }.func()));
         let names: Vec<_> = names.collect();
-        let (mut guard, mut kick) = (pool.lock_to_queue(), Kick::None);
+        let (mut guard, mut kick) = (pool.lock(LockFor::Queue), Kick::None);
         let is_open = self.still_lets_in() && !self.is_replaced(link, &guard.core);
         if is_open {
             for &item in items {

@@ -10,7 +10,7 @@
 use std::ptr::NonNull;
 
 use cmwq_core::help::{Plain, Queuer};
-use cmwq_core::{Claim, Closed, Offered, WorkItem, WorkerId};
+use cmwq_core::{Claim, Closed, LockFor, Offered, WorkItem, WorkerId};
 
 use crate::engine::pool::Pool;
 use crate::engine::threads::current::{self, Here, ThreadRun};
@@ -76,7 +76,7 @@ impl Wq {
         let item_ref = unsafe { item.as_ref() };
         let (was, func) = (item_ref.claim(), item_ref.func());
         debug_assert!(!was.is_pending(), "a fresh item was pending");
-        let mut guard = pool.lock_to_queue();
+        let mut guard = pool.lock(LockFor::Queue);
         // Others ask here whether the queue is being destroyed. This one leaves its pools only with
         // its last handle, and the caller of `run` has one.
         trace::queue_work(self, pool, item, None);
@@ -113,7 +113,7 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
         return;
     }
     here.end();
-    let mut guard = pool.lock_unlisted();
+    let mut guard = pool.lock(LockFor::Decide);
     let effects = guard.core.finish(guest);
     // Nobody but the caller knows the item, so nobody can have queued or awaited it.
     debug_assert!(guard.core.guest_may_leave(guest), "behind an item that nobody knows");

@@ -12,7 +12,7 @@
 use std::cell::Cell;
 
 use cmwq_core::place::Belonging;
-use cmwq_core::{Creator, Kick, PwqConfig, PwqId};
+use cmwq_core::{Creator, Kick, LockFor, PwqConfig, PwqId};
 
 use super::{Locked, Pool, PoolGuard, PoolKind, PoolSpec};
 use crate::engine::runtime::Runtime;
@@ -267,7 +267,7 @@ impl Pool {
     }
 
     fn manage(&'static self, belonging: Belonging) {
-        let mut guard = self.lock();
+        let mut guard = self.lock(LockFor::Find);
         guard.is_disassociated = belonging.is_disassociated;
         guard.may_help = belonging.may_help();
         let kick = guard.core.set_concurrency(belonging.concurrency);
@@ -311,7 +311,7 @@ impl Pool {
         plugged: bool,
         cpu: Option<u32>,
     ) -> Option<PwqId> {
-        let mut guard = self.lock_only();
+        let mut guard = self.lock(LockFor::Counts);
         // Both are alive, so equal addresses mean the same spec.
         if !Arc::ptr_eq(&lock_plain(&self.spec), spec) {
             return None;
@@ -347,7 +347,7 @@ impl Pool {
         if !self.kind.in_core().closes(self.runtime.is_usual(self)) {
             return;
         }
-        let mut guard = self.lock();
+        let mut guard = self.lock(LockFor::Find);
         let is_closed = guard.core.close_if_unused();
         guard.record_cpus();
         self.unlock(guard, Kick::None);
@@ -367,7 +367,7 @@ impl Pool {
     pub(crate) fn renew(&self, spec: PoolSpec) -> bool {
         debug_assert_eq!(self.kind, spec.kind);
         let mut here = lock(&self.attachment.cpus);
-        let mut guard = self.lock_only();
+        let mut guard = self.lock(LockFor::Counts);
         if !guard.core.renew() {
             return false;
         }
@@ -401,7 +401,7 @@ impl Pool {
 
     #[cold]
     fn return_to_pod(&self) {
-        let mut guard = self.lock_only();
+        let mut guard = self.lock(LockFor::Counts);
         if !guard.core.count_repatriated() {
             return;
         }

@@ -1,6 +1,6 @@
 //! Counters of pwqs, with the CPU time that was not charged yet.
 
-use cmwq_core::{PoolState, PwqId, PwqStats, Stays};
+use cmwq_core::{LockFor, PoolState, PwqId, PwqStats, Stays};
 
 use super::{Locked, Pool};
 
@@ -26,7 +26,7 @@ impl Pool {
     /// # Errors
     /// Why it has to stay for now.
     pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Result<PwqStats, Stays> {
-        let mut guard = self.lock_only();
+        let mut guard = self.lock(LockFor::Counts);
         let Locked { core, threads, mirror, .. } = &mut *guard;
         // Otherwise the pending time would be charged to the next pwq with this id.
         threads.iter().flatten().for_each(|thread| thread.forget_pwq(pwq, core));

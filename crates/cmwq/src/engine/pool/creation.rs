@@ -5,7 +5,7 @@
 
 use std::io;
 
-use cmwq_core::{Create, Creator, Kick, PoolId, WorkerId, yield_for};
+use cmwq_core::{Create, Creator, Kick, LockFor, PoolId, WorkerId, yield_for};
 
 use super::{Locked, Pool, PoolGuard, PoolKind, Todo};
 use crate::engine::runtime::Runtime;
@@ -65,7 +65,7 @@ impl Pool {
     pub(crate) fn ask_for_worker(&'static self, by: Creator) -> bool {
         if self.runtime.service.has_creator() {
             // Not in vain: a worker asks each time it could help.
-            if self.lock_only().core.may_create(by, false, clock::now()) == Create::No {
+            if self.lock(LockFor::Counts).core.may_create(by, false, clock::now()) == Create::No {
                 return false;
             }
             if self.hand_over_creation(by) {
@@ -83,7 +83,7 @@ impl Pool {
         }
         // They may have to create others first, and that may take long.
         if !leaves_out("creation.left") {
-            self.unlock_to_create(self.lock_only());
+            self.unlock_to_create(self.lock(LockFor::Counts));
         }
         true
     }
@@ -94,7 +94,7 @@ impl Pool {
     #[cold]
     pub(crate) fn create_without_service(&'static self) {
         let mut backoff = Backoff::new();
-        let needs_one = || self.lock_only().core.need_to_create_worker();
+        let needs_one = || self.lock(LockFor::Counts).core.need_to_create_worker();
         while needs_one() && self.try_to_create(Creator::First) {
             backoff.pause();
         }
@@ -125,7 +125,7 @@ impl Pool {
     /// Registers a worker that is about to be created. `Err`: none is; `true`: the service is to
     /// try.
     fn register_worker(&'static self, by: Creator, is_rescuer: bool) -> Result<Registered, bool> {
-        let mut guard = self.lock_only();
+        let mut guard = self.lock(LockFor::Counts);
         match guard.core.may_create(by, is_rescuer, clock::now()) {
             Create::Now => {}
             Create::Later(at) => {
@@ -174,7 +174,7 @@ impl Pool {
         by_manager: Option<WorkerId>,
         started: &Result<(), NotStarted>,
     ) {
-        let mut guard = self.lock_unlisted();
+        let mut guard = self.lock(LockFor::Decide);
         let kick = match started {
             Ok(()) => {
                 guard.mirror.created();
@@ -251,7 +251,7 @@ impl Pool {
         runtime: &'static Runtime,
         refused: Option<&'static Self>,
     ) -> bool {
-        let has_none = refused.is_none_or(|pool| pool.lock_only().core.nr_staying() == 0);
+        let has_none = refused.is_none_or(|pool| pool.lock(LockFor::Counts).core.nr_staying() == 0);
         let refused = refused.map(|pool| pool.id);
         let pools = || runtime.pools().map(|pool| Some(pool.id));
         let pool = |id: &Option<PoolId>| id.and_then(|id| runtime.pool(id));
@@ -274,7 +274,7 @@ impl Pool {
             )
         });
         if Self::has_one_yielded(self.runtime, Some(self)) {
-            self.lock_only().core.retry_soon(clock::now());
+            self.lock(LockFor::Counts).core.retry_soon(clock::now());
         }
         self.retry_creation();
     }
@@ -283,7 +283,7 @@ impl Pool {
         if leaves_out("creation.retry") {
             return;
         }
-        let retry = self.lock_only().core.create_retry_at();
+        let retry = self.lock(LockFor::Counts).core.create_retry_at();
         self.runtime.service.retry_at(retry.unwrap_or_else(clock::now));
     }
 
@@ -292,7 +292,7 @@ impl Pool {
     /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
     #[cold]
     pub(crate) fn close(&self) {
-        self.lock_only().core.close();
+        self.lock(LockFor::Counts).core.close();
         self.dismiss_idle();
     }
 
@@ -300,7 +300,7 @@ impl Pool {
     #[cold]
     pub(crate) fn dismiss_idle(&self) {
         loop {
-            let mut guard = self.lock_only();
+            let mut guard = self.lock(LockFor::Counts);
             let leaving = guard.core.dismiss_one();
             if !Self::unlock_to_leave(guard, leaving) {
                 return;
@@ -310,7 +310,7 @@ impl Pool {
 
     /// Lets an idle worker go, if there is one to spare. `may_be_last`: see the core.
     fn yield_one(&'static self, may_be_last: bool) -> bool {
-        let mut guard = self.lock_only();
+        let mut guard = self.lock(LockFor::Counts);
         let leaving = guard.core.yield_one(may_be_last);
         if leaving.is_some() {
             guard.refresh_standby(self);

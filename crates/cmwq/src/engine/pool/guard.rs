@@ -12,7 +12,7 @@ use crate::os::sync::MutexGuard;
 ///
 /// | by | who | what follows |
 /// |---|---|---|
-/// | `unlock`, `unlock_here` | has listed, decided or changed something | whoever is demanded is woken; board, mapping, inbox and watchdog follow |
+/// | `unlock`, `unlock_as` | has listed, decided or changed something | whoever is demanded is woken; board, mapping, inbox and watchdog follow |
 /// | `unlock_lent` | a worker, to help another pod | the same, and the pool is watched |
 /// | `unlock_to_run` | a worker, to run what it has claimed | the same, but others tell the watchdog |
 /// | `unlock_for_later` | holds a queue's lock | the same, but the caller acts, and tells the watchdog, once he holds none |

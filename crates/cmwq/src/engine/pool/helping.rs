@@ -5,7 +5,7 @@ use std::mem;
 
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{self, Facts, Progress, Set};
-use cmwq_core::{Creator, Kick};
+use cmwq_core::{Creator, Kick, LockFor};
 
 use super::pods::Pods;
 use super::{Holder, Locked, Pool, PoolGuard};
@@ -61,7 +61,7 @@ impl Pool {
         if !self.has_short_items() {
             return;
         }
-        let mut guard = self.lock_unlisted();
+        let mut guard = self.lock(LockFor::Decide);
         let now = guard.progress_now();
         match guard.measured.was_short(now) {
             None => {}
@@ -78,7 +78,7 @@ impl Pool {
 
     /// Whether items wait that the pool may not start. The caller is about to help it.
     pub(crate) fn has_backlog(&'static self) -> bool {
-        let guard = self.lock_unlisted();
+        let guard = self.lock(LockFor::Decide);
         let has_backlog = guard.core.has_backlog();
         self.unlock(guard, Kick::None);
         has_backlog
@@ -130,7 +130,7 @@ impl Pool {
     /// or leaves both to the creator. `false`: no worker comes.
     fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> bool {
         let ask = || {
-            let mut guard = self.lock_unlisted();
+            let mut guard = self.lock(LockFor::Decide);
             let kick = whom(&mut guard);
             // No work waits here, so acting on `NeedFirst` would not create a worker.
             let is_nobody = kick == Kick::NeedFirst;
@@ -148,7 +148,7 @@ impl Pool {
     /// A helper here was found blocked: what it has taken along comes back, and the items are not
     /// short.
     pub(crate) fn helper_blocked(&'static self) {
-        let mut guard = self.lock_unlisted();
+        let mut guard = self.lock(LockFor::Decide);
         guard.found_long(self);
         self.unlock(guard, Kick::None);
     }
@@ -166,7 +166,7 @@ impl Pool {
         if self.is_watched() {
             return;
         }
-        let guard = self.lock_unlisted();
+        let guard = self.lock(LockFor::Decide);
         let kick = guard.core.watch_for_others(guard.watched);
         self.unlock(guard, kick);
     }
@@ -196,7 +196,7 @@ impl Locked {
             is_at_capacity,
             is_starved: self.core.is_starved(),
             has_short_items: pool.has_short_items(),
-            is_saturated: self.saturated,
+            is_saturated: self.core.lets_push(),
             is_called: self.core.is_called(),
             is_closed: !self.may_help,
             caller_computes: !is_at_capacity && pool.caller_computes(),

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::WorkItem;
+use cmwq_core::{LockFor, WorkItem};
 
 use super::*;
 use crate::engine::process::{on_one_cpu, without_threads};
@@ -45,7 +45,7 @@ fn a_lock_is_not_just_dropped_where_somebody_is_to_be_woken() {
     runtime.set_fault_no_threads(true);
     let wq = runtime.new_wq("forgotten", Spec::of(Kind::Percpu)).expect("it is not shut down");
     let &Link { pool, pwq } = wq.link(Some(0));
-    let mut guard = pool.lock_only();
+    let mut guard = pool.lock(LockFor::Counts);
     let id = guard.core.worker_new();
     let _ = guard.core.worker_created(id, None, 0);
     drop(guard);
@@ -54,5 +54,5 @@ fn a_lock_is_not_just_dropped_where_somebody_is_to_be_woken() {
     pool.inbox.saturate();
     // SAFETY: it was claimed for this pool, and lives for ever.
     assert!(unsafe { pool.inbox.push(NonNull::from(item), pwq) });
-    drop(pool.lock());
+    drop(pool.lock(LockFor::Find));
 }

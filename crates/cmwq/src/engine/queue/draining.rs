@@ -5,7 +5,7 @@
 //! same queue queues is *chained* and let in. Any other item is refused: it is idle again, and that
 //! is reported once per process.
 
-use cmwq_core::{Closed, drain_is_long};
+use cmwq_core::{Closed, LockFor, drain_is_long};
 
 use crate::engine::pool::Pool;
 use crate::engine::threads::current;
@@ -53,7 +53,7 @@ impl Wq {
         // Who makes another link takes WQ later, and sees that the queue is closed.
         let pwqs = lock(&self.state).pwqs.clone();
         let pools = pwqs.iter().filter_map(|at| self.runtime.pool(at.pool));
-        pools.for_each(|pool| drop(pool.lock_only()));
+        pools.for_each(|pool| drop(pool.lock(LockFor::Counts)));
     }
 
     /// Waits for the queue's items, and for those that they queue, and takes others in meanwhile.

@@ -2,7 +2,7 @@
 //! [README](../item/flush/README.md).
 
 use cmwq_core::flush::{self, PwqsToFlush};
-use cmwq_core::{Colors, Kick, Pwqs, Start};
+use cmwq_core::{Colors, Kick, LockFor, Pwqs, Start};
 
 use crate::engine::threads::current;
 use crate::engine::tools::watchdog::WaitFor;
@@ -98,7 +98,7 @@ impl Wq {
     fn prep_pwqs(&self, pwqs: &Pwqs, flush: Option<u8>, color: Option<u8>) -> bool {
         flush::prep_pwqs(&self.pwqs_to_flush, pwqs, flush, |at| {
             let Some(pool) = self.runtime.pool(at.pool) else { return };
-            let mut guard = pool.lock_unlisted();
+            let mut guard = pool.lock(LockFor::Decide);
             guard.core.flush_arm(at.pwq, flush, color, &self.pwqs_to_flush);
             pool.unlock(guard, Kick::None);
         })

@@ -1,6 +1,6 @@
 //! The thread of a BH context: runs the items of its CPU's BH pools.
 
-use cmwq_core::{BhNext, BhRound, BhVisit, Claim, Kick};
+use cmwq_core::{BhNext, BhRound, BhVisit, Claim, Kick, LockFor};
 
 use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
 use crate::engine::pool::Pool;
@@ -103,7 +103,7 @@ fn visit(
     BhThread { meter, mirror, .. }: &BhThread,
     round: &mut BhRound,
 ) {
-    let mut guard = pool.lock();
+    let mut guard = pool.lock(LockFor::Find);
     if guard.core.work_waits() {
         let guest = guard.core.guest_enter();
         mirror.serve(pool.id.0, true);
@@ -114,10 +114,7 @@ fn visit(
                 context.return_to_cpu(pool);
                 run(pool, &claim);
             });
-            // Items in the inbox are younger than those on the worklist.
-            if !guard.core.work_waits() && !pool.inbox.is_empty() {
-                guard.empty_inbox(pool);
-            }
+            guard.take_inbox_after_item(pool);
             // Only this guest can run its scheduled items: a barrier, or the same item once more.
             if length.is_over(clock::now, || guard.core.guest_may_leave(guest)) {
                 break;

@@ -15,7 +15,7 @@
 
 use std::{io, mem, ptr};
 
-use cmwq_core::{Creator, Retry};
+use cmwq_core::{Creator, LockFor, Retry};
 
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
@@ -104,7 +104,7 @@ fn retry(runtime: &'static Runtime) {
     runtime.bh.retry(runtime);
     let now = clock::now();
     for pool in runtime.pools() {
-        let mut guard = pool.lock_only();
+        let mut guard = pool.lock(LockFor::Counts);
         let retry = guard.core.retry(now);
         drop(guard);
         match retry {

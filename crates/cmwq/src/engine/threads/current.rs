@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::{iter, ptr};
 
-use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
+use cmwq_core::{Claim, Kick, LockFor, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
@@ -221,7 +221,7 @@ impl Context {
 
     /// Reports that the worker waits from now on, in run `seq`.
     fn report_wait(&self, seq: u64) {
-        let mut guard = self.pool.lock_unlisted();
+        let mut guard = self.pool.lock(LockFor::Decide);
         let kick = guard.worker_waits(self.pool, self.id, seq);
         if guard.core.stands_for_process(self.id, seq) {
             return self.pool.unlock(guard, kick);
@@ -250,7 +250,7 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            let mut guard = self.pool.lock_only();
+            let mut guard = self.pool.lock(LockFor::Counts);
             let kick = guard.worker_resumed(self.pool, self.id, run.seq);
             // The pod may have no CPU to spare now: whoever called it would call in vain.
             guard.post_for_next(self.pool);
@@ -298,7 +298,7 @@ impl Context {
     }
 
     fn set_stands_for_process(&self, seq: u64, stands: bool) {
-        let mut guard = self.pool.lock_unlisted();
+        let mut guard = self.pool.lock(LockFor::Decide);
         guard.core.worker_stands_for_process(self.id, seq, stands, clock::now());
         guard.record_state(self.id);
         self.pool.unlock(guard, Kick::None);

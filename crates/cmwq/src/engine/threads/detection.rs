@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use cmwq_core::detect::evidence::Seen;
 use cmwq_core::detect::judge::{self, Look};
 use cmwq_core::detect::{By, alarms, hogs};
-use cmwq_core::{Finding, Found, Kick, Nanos, WorkFn, WorkerId, WqKey};
+use cmwq_core::{Finding, Found, Kick, LockFor, Nanos, WorkFn, WorkerId, WqKey};
 
 use crate::engine::pool::{Locked, Pool};
 use crate::engine::tools::thread::Thread;
@@ -127,7 +127,7 @@ fn collect(
     me: Option<WorkerId>,
     by: By,
 ) -> Round {
-    let mut guard = pool.lock_unlisted();
+    let mut guard = pool.lock(LockFor::Decide);
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
@@ -156,7 +156,7 @@ fn collect(
 
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
-    let mut guard = pool.lock_unlisted();
+    let mut guard = pool.lock(LockFor::Decide);
     let room = guard.core.report_look(suspects, me, clock::now);
     for suspect in suspects.iter() {
         guard.record_finding(pool, &suspect.finding);
@@ -221,7 +221,7 @@ fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Threa
     let runtime = pool.runtime;
     let Some((func, wq)) = item else {
         if let Some((busy, guest)) = runtime.served_by(thread) {
-            let mut guard = busy.lock_only();
+            let mut guard = busy.lock(LockFor::Counts);
             let _ = guard.core.guest_cpu_intensive(guest);
             Pool::unlock_quietly(guard);
         }

@@ -16,7 +16,7 @@
 
 use std::io;
 
-use cmwq_core::{Kick, Nanos, PwqId, PwqRef, Rescue};
+use cmwq_core::{Kick, LockFor, Nanos, PwqId, PwqRef, Rescue};
 
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
@@ -179,7 +179,7 @@ impl Duty {
 
     /// KERNEL: `rescuer_thread`, one pwq — same. `true`: the rescuer has to come again.
     fn visit(&self, pool: &'static Pool, pwq: PwqId) -> bool {
-        let mut guard = pool.lock();
+        let mut guard = pool.lock(LockFor::Find);
         let Some(mut visit) = guard.core.rescue_begin(pwq, self.rescuer.wq) else {
             pool.unlock(guard, Kick::None);
             return false;
@@ -236,7 +236,7 @@ impl Duty {
 impl Pool {
     /// Calls rescuers, if the look is due. Returns when the next look is due.
     pub(crate) fn send_maydays(&'static self, now: Nanos) -> Nanos {
-        let mut guard = self.lock();
+        let mut guard = self.lock(LockFor::Find);
         let due_at = guard.mayday.due_at().unwrap_or(NEVER);
         if due_at > now {
             self.unlock(guard, Kick::None);

@@ -1,7 +1,7 @@
 //! One claimed item, run by a worker, a helper, a rescuer or a BH context: from unlocking the pool
 //! to the counts after it. (`run_here` has a way of its own.)
 
-use cmwq_core::{Claim, Effects, Kick, WorkerId};
+use cmwq_core::{Claim, Effects, Kick, LockFor, WorkerId};
 
 use crate::engine::pool::{Pool, PoolGuard};
 use crate::engine::tools::meter::Meter;
@@ -10,8 +10,8 @@ use crate::record::WorkerMirror;
 /// As what a thread runs an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum As {
-    /// As a worker of the pool. Books that are behind stay so, since waiting items are older than
-    /// those of the inbox.
+    /// As a worker of the pool, which leaves the inbox alone: items that wait are older. Counts
+    /// that lag are made right by the core, when the item is finished.
     Worker,
     /// As a helper or a rescuer, which finds right books and an empty inbox.
     Guest,
@@ -75,17 +75,17 @@ impl Server<'_> {
     #[cold]
     fn lock_again(pool: &'static Pool, is: As) -> PoolGuard<'static> {
         match is {
-            As::Worker | As::Bh => pool.lock_only(),
-            As::Guest => pool.lock_unlisted(),
+            As::Worker | As::Bh => pool.lock(LockFor::Counts),
+            As::Guest => pool.lock(LockFor::Decide),
         }
     }
 
     #[inline(always)]
     fn lock(&self) -> PoolGuard<'static> {
         match self.is {
-            As::Worker => self.pool.lock_in_turn(),
-            As::Guest => self.pool.lock_unlisted(),
-            As::Bh => self.pool.lock_only(),
+            As::Worker => self.pool.lock(LockFor::NextItem),
+            As::Guest => self.pool.lock(LockFor::Decide),
+            As::Bh => self.pool.lock(LockFor::Counts),
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         let &Link { pool, pwq } = wq.link(Some(0));
         let item = WorkItem::new(nothing);
         assert!(!item.claim().is_pending());
-        let mut guard = pool.lock_to_queue();
+        let mut guard = pool.lock(LockFor::Queue);
         let id = guard.core.guest_enter();
         // SAFETY: it was claimed, and stays until it has run.
         let offered = unsafe { guard.core.offer(id, pwq, NonNull::from(&item)) };

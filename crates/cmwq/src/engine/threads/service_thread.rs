@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{By, Tick};
 use cmwq_core::place::Rescan;
-use cmwq_core::{FIRE_BATCH, Nanos, Timer, WorkItem};
+use cmwq_core::{FIRE_BATCH, LockFor, Nanos, Timer, WorkItem};
 
 use crate::engine::item::delayed::{self, Held};
 use crate::engine::pool::Pool;
@@ -226,7 +226,7 @@ impl Loop {
         self.service.cull_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
             loop {
-                let mut guard = pool.lock_only();
+                let mut guard = pool.lock(LockFor::Counts);
                 let leaving = guard.core.cull_one(now);
                 if leaving.is_some() {
                     guard.mirror.culled();

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use cmwq_core::detect::By;
 use cmwq_core::help::{self, Visit};
-use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
+use cmwq_core::{Batch, Claim, Creator, Kick, Lend, LockFor, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
 use crate::engine::item::flush;
@@ -69,7 +69,7 @@ impl Worker {
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         let _entered = current::enter(&context);
         let tokens = self.wait_for_first_call();
-        self.batch = self.pool.lock_only().core.batch_for(self.id);
+        self.batch = self.pool.lock(LockFor::Counts).core.batch_for(self.id);
         self.thread.meter.begin();
         trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
@@ -93,7 +93,7 @@ impl Worker {
     /// A late wake-up may be for the thread that had this parker before: the worker begins only
     /// when it is registered as created.
     fn wait_for_first_call(&self) -> u32 {
-        let is_created = || self.pool.lock_only().core.is_created(self.id);
+        let is_created = || self.pool.lock(LockFor::Counts).core.is_created(self.id);
         if self.finds_creator_blocked(is_created) {
             return 0;
         }
@@ -148,7 +148,7 @@ impl Worker {
 
     /// Takes the pool's lock, to ask it for work next.
     fn lock_to_ask(&self) -> PoolGuard<'static> {
-        let mut guard = self.pool.lock_unlisted();
+        let mut guard = self.pool.lock(LockFor::Decide);
         guard.needs_no_wake_up(self.id);
         guard
     }
@@ -209,11 +209,7 @@ impl Worker {
         if !trace::wants_runs() {
             guard = self.pass_barriers(guard);
         }
-        // What is in the inbox is younger than what is on the worklist.
-        if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
-            // The kick is not needed: this worker watches when it claims the first of these items.
-            let _ = guard.take_inbox(self.pool);
-        }
+        guard.take_inbox_after_item(self.pool);
         guard
     }
 
@@ -227,7 +223,7 @@ impl Worker {
             // SAFETY: the core has just given it up.
             unsafe { flush::pass(barrier) };
             self.pool.act_effects(effects);
-            guard = self.pool.lock_only();
+            guard = self.pool.lock(LockFor::Counts);
             if is_last {
                 break;
             }
@@ -313,7 +309,7 @@ impl Worker {
     fn report_wait(&self, sleeps: Option<u64>) {
         let waited = self.thread.take_waited();
         let has_slept = sleeps.is_none_or(|before| sense::own_sleeps() != Some(before));
-        self.pool.lock_only().core.learn_wait(waited, has_slept);
+        self.pool.lock(LockFor::Counts).core.learn_wait(waited, has_slept);
     }
 
     /// Calls an item's function. The thread shows the queue's name already, and on which CPU it
@@ -392,12 +388,12 @@ impl Worker {
         }
         // This may be the one that all rely on to come for an item, so it must not hang.
         let _ = self.pool.ask_for_worker(Creator::Spare);
-        let mut own = self.pool.lock_unlisted();
+        let mut own = self.pool.lock(LockFor::Decide);
         let mut lend = own.core.lend(self.id, self.thread.is_unbound());
         if lend == Lend::Rebind {
             self.pool.unlock(own, Kick::None);
             self.pool.rebind(&self.thread);
-            own = self.pool.lock_unlisted();
+            own = self.pool.lock(LockFor::Decide);
             lend = own.core.lend(self.id, false);
         }
         let Lend::Lent(seq) = lend else {
@@ -408,7 +404,7 @@ impl Worker {
         self.thread.meter.charge(&mut own.core);
         self.pool.unlock_lent(own);
         self.serve(context, busy, stay);
-        let mut own = self.pool.lock_unlisted();
+        let mut own = self.pool.lock(LockFor::Decide);
         own.core.lend_end(self.id);
         self.pool.unlock(own, Kick::None);
         true
@@ -417,7 +413,7 @@ impl Worker {
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
     /// work, or they are so short that it is not worth it.
     fn serve(&self, context: &Context, busy: &'static Pool, mut stay: Stay) {
-        let mut guard = busy.lock_unlisted();
+        let mut guard = busy.lock(LockFor::Decide);
         let guest = guard.core.helper_enter(self.batch.clone());
         let mut visit = Visit::begin(clock::now(), guard.core.nr_started(), busy.has_tick);
         self.thread.set_guest(Some((busy.id, guest)));
@@ -478,7 +474,7 @@ impl Stay {
     #[inline(always)]
     fn ask_home(&mut self, worker: &Worker) {
         let pool = worker.pool;
-        let mut own = pool.lock_unlisted();
+        let mut own = pool.lock(LockFor::Decide);
         self.seq = own.core.lend_again(worker.id);
         self.is_wanted = own.core.wants_back(|| pool.caller_computes());
         self.waits_first = own.core.items_wait_first();

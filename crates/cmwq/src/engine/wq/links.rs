@@ -12,7 +12,7 @@
 
 use std::mem;
 
-use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs};
+use cmwq_core::{Kick, LockFor, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs};
 
 use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
@@ -331,7 +331,7 @@ impl Wq {
 
     fn retire(&self, state: &mut State, at: PwqRef, after: &mut After) {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
-        let mut guard = pool.lock();
+        let mut guard = pool.lock(LockFor::Find);
         let is_idle = guard.core.retire_pwq(at.pwq);
         guard.mirror.retire_pwq(at.pwq);
         after.todos.push((pool, pool.unlock_for_later(guard, Kick::None)));
@@ -353,7 +353,7 @@ impl Wq {
     fn unplug_oldest(&self, state: &State, after: &mut After) {
         let Some(at) = state.pwqs.to_unplug(self.spec.kind == Kind::Ordered) else { return };
         let Some(pool) = self.runtime.pool(at.pool) else { return };
-        let mut guard = pool.lock();
+        let mut guard = pool.lock(LockFor::Find);
         let kick = guard.core.unplug_pwq(at.pwq);
         after.todos.push((pool, pool.unlock_for_later(guard, kick)));
     }

@@ -1,6 +1,6 @@
 //! How many items of a queue may be in execution: `max_active`, or 0 while the queue is frozen.
 
-use cmwq_core::{PwqRef, Pwqs};
+use cmwq_core::{LockFor, PwqRef, Pwqs};
 
 use super::Wq;
 use crate::engine::pool::{Pool, Todo};
@@ -64,7 +64,7 @@ impl Wq {
     fn set_each(&self, pwqs: &Pwqs, max_active: u32) -> Vec<(&'static Pool, Todo)> {
         let set = |at: PwqRef| {
             let pool = self.runtime.pool(at.pool)?;
-            let mut guard = pool.lock();
+            let mut guard = pool.lock(LockFor::Find);
             let kick = guard.core.set_max_active(at.pwq, max_active);
             guard.mirror.set_max_active(at.pwq, max_active);
             Some((pool, pool.unlock_for_later(guard, kick)))

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Kick, Next, WorkItem, WorkerId};
+use cmwq_core::{Kick, LockFor, Next, WorkItem, WorkerId};
 use loom::thread;
 
 use super::pools::hire;
@@ -41,12 +41,12 @@ fn shared() -> Arc<Shared> {
 /// A worker's loop, as far as it matters here.
 fn work(s: &Shared) {
     loop {
-        let mut guard = s.pool.lock();
+        let mut guard = s.pool.lock(LockFor::Find);
         let next = guard.core.next(s.worker, || 0);
         let Next::Run(claim) = next else { return s.pool.unlock(guard, Kick::None) };
         s.pool.unlock(guard, claim.kick);
         s.owned.touch();
-        let mut guard = s.pool.lock();
+        let mut guard = s.pool.lock(LockFor::Find);
         let effects = guard.core.finish(s.worker);
         s.pool.unlock(guard, Kick::None);
         s.pool.act_effects(effects);

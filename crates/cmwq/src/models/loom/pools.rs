@@ -1,6 +1,6 @@
 //! What detectors, who take no lock, see of a pool.
 
-use cmwq_core::{Lend, PoolId, WorkerId};
+use cmwq_core::{Lend, LockFor, PoolId, WorkerId};
 use loom::thread;
 
 use super::check;
@@ -36,7 +36,7 @@ fn add_worker(pool: &'static Pool) -> &'static Parker {
 pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Parker) {
     let thread = Arc::new(Thread::new("worker".into(), Default::default()));
     let parker = thread.parker;
-    let mut guard = pool.lock_only();
+    let mut guard = pool.lock(LockFor::Counts);
     let id = guard.core.worker_new();
     guard.set_thread(id, Some(thread));
     let _ = guard.core.worker_created(id, None, 0);
@@ -46,7 +46,7 @@ pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Parker) {
 
 /// Work waits: somebody is to watch.
 fn watch(pool: &'static Pool) {
-    let _ = pool.lock_only().watch(pool, Holder::Other);
+    let _ = pool.lock(LockFor::Counts).watch(pool, Holder::Other);
 }
 
 /// The sentinel's whole action. Whether it had reason to.
@@ -93,7 +93,7 @@ fn who_was_lent_stands_by_no_more() {
         let (other, (helper, _)) = (add_worker(pool), hire(pool));
         watch(pool);
         let detector = thread::spawn(move || look(pool));
-        let mut guard = pool.lock_only();
+        let mut guard = pool.lock(LockFor::Counts);
         assert!(matches!(guard.core.lend(helper, false), Lend::Lent(_)));
         pool.unlock_lent(guard);
         assert!(detector.join().unwrap());

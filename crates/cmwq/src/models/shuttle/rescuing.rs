@@ -1,5 +1,6 @@
 //! Rescuers, the service that calls them, and the managers and workers that come after all.
 
+use cmwq_core::LockFor;
 use std::time::Duration;
 
 use shuttle::thread;
@@ -296,11 +297,11 @@ fn a_pool_begins_with_one_worker() {
     check(Pods::Two, |world| {
         let _wq = reclaim(world, Builder::percpu);
         let pool = world.managed_pool(1);
-        pool.begin(pool.lock_only());
+        pool.begin(pool.lock(LockFor::Counts));
         for _ in 0..20 {
             thread::yield_now();
         }
-        assert!(pool.lock_only().core.nr_staying() <= 1);
+        assert!(pool.lock(LockFor::Counts).core.nr_staying() <= 1);
     });
 }
 

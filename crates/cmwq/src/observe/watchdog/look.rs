@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::mem;
 
 use cmwq_core::watchdog::{ItemWait, WaitFor as Awaited, circles};
-use cmwq_core::{Colors, Nanos, PoolId, WorkerId, WqKey};
+use cmwq_core::{Colors, LockFor, Nanos, PoolId, WorkerId, WqKey};
 
 use super::describe::Describer;
 use super::{dump, handler};
@@ -124,7 +124,7 @@ impl Watcher {
                 (core.work_waits(), core.progress(), core.waits_no_more(), core.takes_unseen())
             });
             if are_gone {
-                pool.lock_only().core.forget_inactive();
+                pool.lock(LockFor::Counts).core.forget_inactive();
             }
             if is_unseen {
                 self.dog.keep_looking();

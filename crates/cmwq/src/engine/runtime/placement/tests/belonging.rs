@@ -1,5 +1,6 @@
 //! A pool that is made where things have changed already, and one that was there when they did.
 
+use cmwq_core::LockFor;
 use std::time::Duration;
 
 use super::*;
@@ -10,7 +11,7 @@ type Belonging = (CpuSet, CpuSet, Option<u32>, bool, bool, Option<CpuSet>, (u32,
 
 fn belonging(pool: &'static Pool) -> Belonging {
     let (bound, unbound, pinned_to) = pool.belonging();
-    let config = pool.lock_only().core.config().clone();
+    let config = pool.lock(LockFor::Counts).core.config().clone();
     let runs = (config.concurrency, config.batches);
     let (away, helps) = (pool.is_disassociated(), pool.may_help());
     (bound, unbound, pinned_to, away, helps, pool.guarded_cpus(), runs)
