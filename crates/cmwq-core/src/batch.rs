@@ -3,8 +3,8 @@
 //! The lock and the counts cost more than a short item's function. So a worker of a pool that runs
 //! one item at a time takes several items along under one hold of the lock, a *batch*, and begins
 //! them one after the other, each by one atomic operation. The holder of the lock calls the batch
-//! *back* before it reads the counts or queues (`pool/batch`): items that were not begun wait on
-//! the worklist again, and the counts are as if there were no batches.
+//! *back* before it reads the counts (`pool/batch`): items that were not begun have arrived again,
+//! and the counts are as if there were no batches. Who only queues leaves it out.
 //!
 //! An item of a batch is *in transit*, as in an inbox: its word has `PENDING` and names the pool
 //! off-queue. So the batch has to be called back before the item can be found on a list. Between

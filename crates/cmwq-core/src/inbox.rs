@@ -1,8 +1,9 @@
 //! The way into a pool without its lock, while nothing has to be decided.
 //!
 //! While as many workers run as may, and blocked ones would be noticed, queueing an item wakes
-//! nobody: the next worker that looks only has to find the item. Then the item is pushed here, by
-//! one atomic operation, and the next holder of the pool's lock takes all items in one go, oldest
+//! nobody: the next worker that looks only has to find the item. So it is while a worker that was
+//! woken for other items is on its way. Then the item is pushed here, by one atomic operation, and
+//! the next holder of the pool's lock that has to know of it takes all items in one go, oldest
 //! first.
 //!
 //! An item in an inbox is *in transit*: its word has `PENDING` and, off-queue, the id of the pool
@@ -132,8 +133,8 @@ impl Inbox {
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
-    /// Publishes that pushing is enough. Caller holds the pool's lock; the pool is watched, and as
-    /// many workers run as may.
+    /// Publishes that pushing is enough. Caller holds the pool's lock; for when it is, see
+    /// [`PoolState::update_saturation`](crate::PoolState::update_saturation).
     #[inline]
     pub fn saturate(&self) {
         // ORDERING: no pairing: a pusher that does not see it takes the lock.
@@ -144,7 +145,7 @@ impl Inbox {
     /// inbox afterwards.
     #[inline]
     pub fn desaturate(&self) {
-        // ORDERING: the fence pairs with the one in `push`.
+        // ORDERING: the fence pairs with the exchange and the load in `push`.
         self.is_saturated.store(false, Ordering::Relaxed);
         seq_cst_fence("inbox_desaturate");
     }

@@ -5,9 +5,9 @@
 //!
 //! - *(lag)* While a batch is out, the counts lack those of its items that were begun: `current`
 //!   and `seq` of its worker, and those of its pwq. [`PoolState::call_back`] makes them right.
-//!   Every event calls the batch back first, and so does queueing, since an item that comes
-//!   to the worklist is younger than the batch. No batch stays out for long: an item always waits
-//!   behind it, so the pool is watched, and the next look calls the batch back.
+//!   Every event calls the batch back first, but queueing does not: its item comes behind what has
+//!   arrived. No batch stays out for long: an item always waits behind it, so the pool is watched,
+//!   and the next look calls the batch back.
 //! - *(one slot)* The items of a batch run one after the other, by one pwq and in one colour. So
 //!   they share the slot, and the count in flight, of the item that was claimed first. The last
 //!   item of the batch gives both back.
