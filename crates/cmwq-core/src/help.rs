@@ -2,7 +2,7 @@
 //!
 //! Each pod of a managed queue has its own pool, so that items start on its CPUs and its lock stays
 //! there. What makes the pods together one work-conserving system is a [`Board`]: sets of pods that
-//! have a CPU to spare, or a backlog. A pool with a backlog calls one of the others; a worker that
+//! have a CPU to spare, or a backlog. A pool with a backlog asks others for help; a worker that
 //! runs out of work looks for a backlog before it sleeps, and runs items there as a guest.
 //!
 //! What is decided here costs the same however many pods there are: a search reads the words of
@@ -10,8 +10,7 @@
 //!
 //! - [`layout`]: where each pod's bit is, so that pods of a cache, and then of a node, are together
 //! - [`board`]: the sets, and what a pod publishes of itself
-//! - [`choose`]: which pods to help, to call, to watch; where a queuer's item goes instead
-//! - [`calling`]: until when others are called
+//! - [`choose`]: which pods to help, to ask, to watch; where a queuer's item goes instead
 //! - [`short_items`]: which items are too short
 //! - [`habit`]: which callers compute
 //! - [`queuer`]: whose items may leave their CPU, or be run by who waits for them
@@ -19,7 +18,6 @@
 //! Why: docs/decisions/managed-pool-per-cpu.md
 
 pub mod board;
-pub mod calling;
 pub mod choose;
 pub mod habit;
 pub mod layout;
@@ -27,10 +25,9 @@ pub mod queuer;
 pub mod short_items;
 
 pub use board::{Board, Facts, Set, may_saturate};
-pub use calling::{Caller, make_calls};
 pub use choose::{
-    Call, Instead, WATCHED, any, any_helper, calls, collects, instead_of, may_be_helped,
-    others_wait, to_call, to_visit, to_watch, wants_help,
+    Ask, Asking, Instead, WATCHED, any, any_helper, ask_until_one_comes, asks, collects,
+    instead_of, may_be_helped, others_wait, to_ask, to_visit, to_watch, wants_help,
 };
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};

@@ -88,7 +88,7 @@ pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
 pub use pwq::{PwqConfig, PwqLoad, PwqStats, PwqWaiting};
-pub use pwqs::{LastLook, Pwqs, Stays};
+pub use pwqs::{EmptyCheck, Pwqs, Stays};
 pub use sync::ORDERING_SITES;
 pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};
 pub use word::WorkWord;

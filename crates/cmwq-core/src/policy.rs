@@ -1,5 +1,5 @@
 //! The five predicates of concurrency management, on one screen. Two more rules are in
-//! `pool/waiting` and `pool/processes`: workers of managed pools go on at capacity while their
+//! `pool/wait_first` and `pool/processes`: workers of managed pools go on at capacity while their
 //! items wait first, and an alarm begins another item while a pool's processes wait soon.
 //!
 //! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1

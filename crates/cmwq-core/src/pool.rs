@@ -49,14 +49,14 @@ mod arrived;
 mod batch;
 mod closing;
 mod creating;
+mod detection;
 mod events;
 mod footprint;
-mod for_others;
 mod guest;
 mod headcount;
+mod helping;
 mod hog;
 mod inbox;
-mod look;
 mod next;
 mod processes;
 mod queue;
@@ -68,12 +68,11 @@ mod rules;
 mod stall;
 mod standby;
 mod starved;
-mod suspects;
 mod touched;
 mod unbinding;
 #[cfg(feature = "explore")]
 pub mod value;
-mod waiting;
+mod wait_first;
 
 use activations::Activations;
 pub(crate) use active::Left;
@@ -84,13 +83,13 @@ use closing::Closing;
 
 pub use activations::Activation;
 pub use creating::{Create, Creator};
+pub use detection::{Finding, Found};
 pub use events::Retry;
 pub use footprint::Footprint;
-pub use for_others::Lend;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker, yield_for};
+pub use helping::Lend;
 pub use hog::Hog;
 pub use inbox::LockFor;
-pub use look::{Finding, Found};
 pub use queue::{Enqueued, Offered};
 pub use reading::Reading;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
@@ -101,7 +100,7 @@ pub use rules::Rule;
 #[cfg(not(feature = "explore"))]
 pub(crate) use rules::Rule;
 pub use touched::Touched;
-pub use waiting::Waited;
+pub use wait_first::Waited;
 
 /// Which worker to wake, after the lock is dropped. Later variants are more urgent.
 #[must_use]
@@ -291,9 +290,9 @@ pub struct PoolState {
     nr_began_to_wait: u64,
     /// Items in a row that hardly computed after they had waited, see `unbinding`.
     short_wakes: u8,
-    /// Items in a row that waited before they computed, see `waiting`.
+    /// Items in a row that waited before they computed, see `wait_first`.
     first_waits: u8,
-    /// How many of those, in a row, computed for a while before they waited, see `waiting`.
+    /// How many of those, in a row, computed for a while before they waited, see `wait_first`.
     soon_waits: u8,
     /// Processes in a row that waited soon after they were started, see `processes`.
     soon_processes: u8,
@@ -304,8 +303,8 @@ pub struct PoolState {
     activations: Activations,
     /// Those of `nr_running` that are lent.
     nr_helping: u32,
-    /// See [`is_called`](Self::is_called).
-    is_called: bool,
+    /// See [`is_asked_to_help`](Self::is_asked_to_help).
+    is_asked_to_help: bool,
     /// Copy of what the inbox says, which pushers keep in their caches.
     lets_push: bool,
     /// Ticks since a worker was woken for work that waits, and did not come, see `starved`.
@@ -357,7 +356,7 @@ impl PoolState {
             had_inactive: false,
             activations: Activations::off(),
             nr_helping: 0,
-            is_called: false,
+            is_asked_to_help: false,
             lets_push: false,
             ticks_awaiting: 0,
             changed: false,

@@ -57,11 +57,11 @@ pub enum Stays {
 /// locks.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastLook {
+pub struct EmptyCheck {
     progress: u64,
 }
 
-impl LastLook {
+impl EmptyCheck {
     /// `progress`: of all pwqs, removed ones included, before the first is read.
     pub const fn begin(progress: u64) -> Self {
         Self { progress }

@@ -93,7 +93,7 @@ pub(crate) struct Worker {
     pub(crate) die: bool,
     /// Already woken from idle; a second kick would be wasted.
     pub(crate) woken: bool,
-    /// Woken to begin an item although enough workers run, see `pool/waiting` and
+    /// Woken to begin an item although enough workers run, see `pool/wait_first` and
     /// `pool/processes`.
     pub(crate) begins_anyway: bool,
     /// Serves this pool but belongs to another: not in `nr_workers`, never counted in `nr_running`.

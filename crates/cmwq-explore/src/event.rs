@@ -40,7 +40,7 @@ pub(crate) enum What {
     /// A worker finds another pool's backlog: 16 pools times the thread.
     FindsBacklog,
     /// An idle worker is called to be lent.
-    CalledToHelp,
+    AskedToHelp,
     /// Creation is tried again.
     Retry,
     /// The pause after a failed creation is over.
@@ -72,7 +72,7 @@ const ALL: [What; 21] = [
     What::Hog,
     What::Spurious,
     What::FindsBacklog,
-    What::CalledToHelp,
+    What::AskedToHelp,
     What::Retry,
     What::TimePasses,
     What::Mayday,
@@ -157,7 +157,7 @@ impl World<'_> {
                 self.wake_for_nothing(n)
             }
             What::FindsBacklog => self.look_around(n / 16, (n % 16) as u8),
-            What::CalledToHelp => self.call_to_help(n as u8),
+            What::AskedToHelp => self.ask_to_help(n as u8),
             What::Retry => self.retry(n as u8),
             What::TimePasses => self.pass_time(n as u8),
             What::Mayday => self.mayday(n as u8),
@@ -223,7 +223,7 @@ impl World<'_> {
                 (Event::new(What::TimePasses, pool), Fairness::Fair),
                 (Event::new(What::Mayday, pool), Fairness::Fair),
                 (Event::new(What::Cull, pool), Fairness::Optional),
-                (Event::new(What::CalledToHelp, pool), Fairness::Optional),
+                (Event::new(What::AskedToHelp, pool), Fairness::Optional),
             ]);
             if self.left.beliefs > 0 {
                 out.push((Event::new(What::Believes, pool), Fairness::Optional));

@@ -146,7 +146,7 @@ impl Value {
             first_waits,
             soon_waits,
             soon_processes,
-            is_called,
+            is_asked_to_help,
             ticks_awaiting,
             idle: _,
             workers: _,
@@ -178,7 +178,7 @@ impl Value {
             now < no_create_before,
             is_retried_on_need,
             manager.is_some(),
-            is_called,
+            is_asked_to_help,
         ];
         for flag in flags {
             self.op(flag);

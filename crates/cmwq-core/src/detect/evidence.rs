@@ -71,7 +71,7 @@ pub trait Senses {
 /// Whether a worker that is believed to run is blocked. The tick comes back, so to it the cheap
 /// look at the CPU time may spare the dearer one at the state: a thread that had a CPU nearly all
 /// the time most probably has it now.
-pub fn look(thread: &mut impl Senses, by: By) -> Seen {
+pub fn state(thread: &mut impl Senses, by: By) -> Seen {
     match thread.switched() {
         Some(Switch::Blocked) => return Seen::Blocked,
         Some(Switch::Runnable) => return Seen::Running,
@@ -96,20 +96,20 @@ pub fn look(thread: &mut impl Senses, by: By) -> Seen {
 /// the processes is running. `processes_run`: whether one of them is running; `None`: that is
 /// unknown, and so is the answer. The processes are asked first: nearly always the worker waits and
 /// they run.
-pub fn look_for(
+pub fn state_for(
     thread: &mut impl Senses,
     by: By,
     processes_run: impl FnOnce() -> Option<bool>,
 ) -> Seen {
     match processes_run() {
         Some(true) => Seen::Running,
-        Some(false) => look(thread, by),
+        Some(false) => state(thread, by),
         None => Seen::Unknown,
     }
 }
 
 /// Whether a worker that stands for processes, and is believed blocked with them, is back: it is if
-/// it is itself, or any of them runs. `processes_run`: as for [`look_for`].
+/// it is itself, or any of them runs. `processes_run`: as for [`state_for`].
 pub fn is_back_for(thread: &mut impl Senses, processes_run: impl FnOnce() -> Option<bool>) -> bool {
     is_back(thread) || processes_run() == Some(true)
 }

@@ -11,7 +11,7 @@ pub trait Suspect {
     /// Whether it is back, having been believed blocked.
     fn is_back(&mut self) -> bool;
     /// What is seen of it, having been believed to run.
-    fn look(&mut self) -> Seen;
+    fn state(&mut self) -> Seen;
     /// Whether it runs, and has used the CPU for long without a sleep. To be asked at intervals.
     fn hogs(&mut self) -> bool;
 }
@@ -51,7 +51,7 @@ impl Look {
         if finding.is_back() {
             return worker.is_back();
         }
-        match worker.look() {
+        match worker.state() {
             Seen::Blocked => {
                 self.nr_blocked += 1;
                 true

@@ -31,7 +31,7 @@ pub trait Family {
     /// Whether the one runs that is most likely to.
     fn is_likely_running(&self) -> bool;
     /// Whether anybody runs, by a look at all; `None`: that cannot be told.
-    fn look(&mut self) -> Option<bool>;
+    fn scan(&mut self) -> Option<bool>;
 }
 
 /// When workers that are believed blocked may be looked at again, whoever they are.
@@ -74,7 +74,7 @@ impl Looks {
         if !may_look {
             return None;
         }
-        let runs = family.look();
+        let runs = family.scan();
         let next = self.looked(begin, now(), asker);
         if is_sleeper {
             sleepers.set_from(next);

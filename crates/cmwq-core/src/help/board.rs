@@ -108,7 +108,7 @@ pub struct Facts {
     /// Items are pushed into its inbox without its lock.
     pub is_saturated: bool,
     /// One of its workers was called to help others, and has not come yet.
-    pub is_called: bool,
+    pub is_asked_to_help: bool,
     /// Its CPUs have gone, or are isolated.
     pub is_closed: bool,
     /// A thread outside of the pools computes on its CPU.
@@ -129,7 +129,7 @@ impl Facts {
                 (false, false, true) => Set::Saturated,
                 _ => return Entry::NONE,
             }
-        } else if self.work_waits || self.is_called || self.is_closed {
+        } else if self.work_waits || self.is_asked_to_help || self.is_closed {
             return Entry::NONE;
         } else if !self.caller_computes {
             Set::Spare

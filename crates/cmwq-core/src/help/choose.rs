@@ -1,4 +1,4 @@
-//! Which pods to help, to call and to watch, and where an item goes instead of its queuer's own
+//! Which pods to help, to ask and to watch, and where an item goes instead of its queuer's own
 //! pod.
 //!
 //! Near pods come first: those of the same cache, of the same word, of the same node, then all.
@@ -25,7 +25,7 @@ pub fn any<B: Board>(board: &B, set: Set) -> bool {
 }
 
 /// Whether any pod has a CPU to spare, at once or when the thread that computes there waits. Then a
-/// pod has to be called for each item that waits. As sure as [`any`].
+/// pod has to be asked for each item that waits. As sure as [`any`].
 #[inline]
 pub fn any_helper<B: Board>(board: &B) -> bool {
     any(board, Set::Spare) || any(board, Set::Reserve)
@@ -39,7 +39,7 @@ pub fn may_be_helped<B: Board>(board: &B, has_short_items: impl FnOnce() -> bool
 }
 
 /// Whether `me` wants help: it says that it has a backlog, which is more work than it may start and
-/// takes long enough to be worth help. Then it calls others ([`to_call`]), and has their workers
+/// takes long enough to be worth help. Then it asks others ([`to_ask`]), and has their workers
 /// watched at each tick ([`to_watch`]).
 ///
 /// To be asked once what has been decided about it is posted: the tick may just have found somebody
@@ -50,10 +50,10 @@ pub fn wants_help<B: Board>(board: &B, me: usize) -> bool {
     board.word(Set::Backlog, position.word) & position.mask() != 0
 }
 
-/// Whether `me` calls others now that its workers begin to be watched, or that one of them has
-/// claimed an item: two pods must not call each other for nothing, for ever.
+/// Whether `me` asks others now that its workers begin to be watched, or that one of them has
+/// claimed an item: two pods must not ask each other for nothing, for ever.
 #[inline]
-pub fn calls<B: Board>(board: &B, me: usize) -> bool {
+pub fn asks<B: Board>(board: &B, me: usize) -> bool {
     wants_help(board, me) && any_helper(board)
 }
 
@@ -63,7 +63,7 @@ pub fn calls<B: Board>(board: &B, me: usize) -> bool {
 /// until somebody has.
 ///
 /// This may take a word out of its summary, and a search at that moment misses a pod that has just
-/// been put in. A caller that does not search next relies on the tick, which calls for help again
+/// been put in. A caller that does not search next relies on the tick, which asks for help again
 /// for each backlog.
 #[inline]
 pub fn others_wait<B: Board>(board: &B, me: usize) -> bool {
@@ -107,21 +107,51 @@ fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
     })
 }
 
-/// Which pod is called to help.
+/// Which pod is asked to help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum Ask {
     /// A pod that has a CPU to spare.
     Now(usize),
-    /// A pod whose CPU is in use by a thread outside of the pools: the CPU's sentinel is to call
+    /// A pod whose CPU is in use by a thread outside of the pools: the CPU's sentinel is to ask
     /// it.
     WhenIdle(usize),
 }
 
-/// The pods that `me`, which has a backlog, should call until one comes: one pod for each backlog.
-/// A pod that finds more than it can do calls the next one.
-pub fn to_call<B: Board>(board: &B, me: usize) -> impl Iterator<Item = Call> {
-    let spare = Nearest::new(board, Set::Spare, me).take(TRIES).map(Call::Now);
-    spare.chain(Nearest::new(board, Set::Reserve, me).take(1).map(Call::WhenIdle))
+/// The pods that `me`, which has a backlog, should ask until one comes: one pod for each backlog.
+/// A pod that finds more than it can do asks the next one.
+pub fn to_ask<B: Board>(board: &B, me: usize) -> impl Iterator<Item = Ask> {
+    let spare = Nearest::new(board, Set::Spare, me).take(TRIES).map(Ask::Now);
+    spare.chain(Nearest::new(board, Set::Reserve, me).take(1).map(Ask::WhenIdle))
+}
+
+/// How a driver asks other pods for help, on behalf of one with a backlog.
+pub trait Asking {
+    /// A pool of another pod.
+    type Pool: Copy;
+
+    /// The pool of a pod, made on first use. `None`: it cannot be had.
+    fn pool(&mut self, pod: usize) -> Option<Self::Pool>;
+    /// Whether a thread of the program computes on its CPU.
+    fn caller_computes(&mut self, pool: Self::Pool) -> bool;
+    /// Asks it, once its CPU is idle.
+    fn ask_when_idle(&mut self, pool: Self::Pool);
+    /// Asks it. `true`: somebody comes.
+    fn ask(&mut self, pool: Self::Pool) -> bool;
+}
+
+/// [Asks](to_ask) other pods for help until somebody comes. Where a thread of the program computes
+/// somebody may come later: then the next pod is asked, too. The board may lag, so whether one
+/// computes is read from the pool.
+pub fn ask_until_one_comes(asks: impl Iterator<Item = Ask>, driver: &mut impl Asking) {
+    for ask in asks {
+        let (Ask::Now(pod) | Ask::WhenIdle(pod)) = ask;
+        let Some(pool) = driver.pool(pod) else { return };
+        if driver.caller_computes(pool) {
+            driver.ask_when_idle(pool);
+        } else if driver.ask(pool) {
+            return;
+        }
+    }
 }
 
 /// Where an item goes.

@@ -60,7 +60,7 @@ impl PoolState {
     /// The outer loop: `None` means start working.
     #[inline(never)]
     fn recheck(&mut self, id: WorkerId, now: &impl Fn() -> Nanos) -> Option<Next> {
-        self.is_called = false;
+        self.is_asked_to_help = false;
         self.has_come();
         let worker = self.worker(id);
         if worker.phase == Phase::Idle {

@@ -4,7 +4,7 @@
 //!
 //! Reports ([`PoolState::worker_blocked`], [`PoolState::worker_resumed`]) are then about both: the
 //! worker is blocked when neither its own thread nor the process uses a CPU, see
-//! [`evidence::look_for`](crate::detect::evidence::look_for). The worker's own report of its wait
+//! [`evidence::state_for`](crate::detect::evidence::state_for). The worker's own report of its wait
 //! makes no room.
 //!
 //! Whether a process runs is dear to find out, and two looks of three that an alarm causes find

@@ -104,7 +104,7 @@ pub enum Rule {
     #[cfg(feature = "explore")]
     RunsLeftBehindAreFound,
     /// A queue is empty only if there was no progress while its pwqs were read: see
-    /// [`LastLook`](crate::LastLook). The search takes it out by itself.
+    /// [`EmptyCheck`](crate::EmptyCheck). The search takes it out by itself.
     #[cfg(feature = "explore")]
     LastLooksSeeNoProgress,
     /// When a limit has risen that pwqs share, its new slots go to those in line: see

@@ -44,7 +44,7 @@ pub struct PoolValue {
     /// Processes in a row that waited soon, as far as they matter.
     pub soon_processes: u8,
     /// It was called to help.
-    pub is_called: bool,
+    pub is_asked_to_help: bool,
     /// Ticks that have waited for a worker to come.
     pub ticks_awaiting: u8,
     /// Idle workers, the one that is woken next first.
@@ -166,7 +166,7 @@ impl PoolState {
             first_waits: self.first_waits,
             soon_waits: self.soon_waits,
             soon_processes: self.soon_processes.min(MANY_SOON_PROCESSES),
-            is_called: self.is_called,
+            is_asked_to_help: self.is_asked_to_help,
             ticks_awaiting: self.ticks_awaiting,
             idle: idle.collect(),
             workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),

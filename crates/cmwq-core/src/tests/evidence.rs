@@ -40,12 +40,12 @@ impl Senses for Thread {
 fn switch_records_need_no_other_look() {
     for (switch, seen) in [(Switch::Blocked, Seen::Blocked), (Switch::Runnable, Seen::Running)] {
         let mut thread = Thread { switched: Some(switch), ..Thread::default() };
-        assert_eq!((evidence::look(&mut thread, By::Tick), thread.reads), (seen, 0));
+        assert_eq!((evidence::state(&mut thread, By::Tick), thread.reads), (seen, 0));
         assert_eq!(evidence::is_back(&mut thread), switch == Switch::Runnable);
     }
     let mut fresh =
         Thread { switched: Some(Switch::None), is_blocked: Some(true), ..Thread::default() };
-    assert_eq!(evidence::look(&mut fresh, By::Alarm), Seen::Blocked, "its state tells");
+    assert_eq!(evidence::state(&mut fresh, By::Alarm), Seen::Blocked, "its state tells");
     fresh.is_blocked = Some(false);
     assert!(!evidence::is_back(&mut fresh), "there will be a record when it is");
 }
@@ -54,10 +54,10 @@ fn switch_records_need_no_other_look() {
 fn who_had_the_cpu_all_the_time_is_taken_for_running() {
     let blocked = Thread { used: Some(Used::All), is_blocked: Some(true), ..Thread::default() };
     let mut thread = blocked;
-    assert_eq!((evidence::look(&mut thread, By::Tick), thread.reads), (Seen::Running, 0));
-    assert_eq!(evidence::look(&mut thread, By::Alarm), Seen::Blocked, "an alarm does not wait");
+    assert_eq!((evidence::state(&mut thread, By::Tick), thread.reads), (Seen::Running, 0));
+    assert_eq!(evidence::state(&mut thread, By::Alarm), Seen::Blocked, "an alarm does not wait");
     for used in [None, Some(Used::Nothing), Some(Used::Some)] {
-        assert_eq!(evidence::look(&mut Thread { used, ..blocked }, By::Tick), Seen::Blocked);
+        assert_eq!(evidence::state(&mut Thread { used, ..blocked }, By::Tick), Seen::Blocked);
     }
 }
 
@@ -65,7 +65,7 @@ fn who_had_the_cpu_all_the_time_is_taken_for_running() {
 fn who_watches_others_is_blocked_when_they_are_too() {
     let look = |is_blocked, watched| {
         let mut thread = Thread { is_blocked, ..Thread::default() };
-        (evidence::look_for(&mut thread, By::Alarm, || watched), thread.reads)
+        (evidence::state_for(&mut thread, By::Alarm, || watched), thread.reads)
     };
     assert_eq!(look(Some(true), Some(true)), (Seen::Running, 0), "nobody looks at itself");
     assert_eq!(look(Some(false), Some(false)), (Seen::Running, 1), "it runs itself");
@@ -101,13 +101,13 @@ fn an_eighth_without_the_cpu_is_not_all_the_time() {
 fn without_a_state_a_thread_that_stands_still_is_taken_for_blocked() {
     let mut thread = Thread { used: Some(Used::Nothing), ..Thread::default() };
     for _ in 1..STILL_LOOKS {
-        assert_eq!(evidence::look(&mut thread, By::Tick), Seen::Unknown);
+        assert_eq!(evidence::state(&mut thread, By::Tick), Seen::Unknown);
     }
-    assert_eq!(evidence::look(&mut thread, By::Tick), Seen::Blocked);
+    assert_eq!(evidence::state(&mut thread, By::Tick), Seen::Blocked);
     thread.used = Some(Used::Some);
-    assert_eq!(evidence::look(&mut thread, By::Tick), Seen::Unknown);
+    assert_eq!(evidence::state(&mut thread, By::Tick), Seen::Unknown);
     assert_eq!(
-        evidence::look(&mut Thread::default(), By::Tick),
+        evidence::state(&mut Thread::default(), By::Tick),
         Seen::Unknown,
         "nothing to be seen"
     );
@@ -180,7 +180,7 @@ impl Family for Kin {
         self.is_likely_running
     }
 
-    fn look(&mut self) -> Option<bool> {
+    fn scan(&mut self) -> Option<bool> {
         self.looks += 1;
         Some(true)
     }

@@ -108,7 +108,7 @@ fn what_waits_is_watched_when_the_only_worker_is_back_before_there_is_another() 
 fn that_a_worker_is_needed_is_not_forgotten_where_it_is_asked_for_others() {
     let (mut f, pwq, worker) = refused();
     let _ = f.blocks(worker);
-    assert_eq!(f.call_to_help(), Kick::None, "nobody can come, and none is created for others");
+    assert_eq!(f.ask_to_help(), Kick::None, "nobody can come, and none is created for others");
     assert_eq!(f.replace_blocked(Kick::None, false, || false, || true), Kick::None);
     let item = f.item();
     assert_eq!(f.queue(pwq, item), Kick::NeedFirst);

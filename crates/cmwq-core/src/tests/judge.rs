@@ -15,7 +15,7 @@ impl Suspect for Worker {
         self.is_back
     }
 
-    fn look(&mut self) -> Seen {
+    fn state(&mut self) -> Seen {
         self.seen
     }
 

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use crate::{LastLook, PoolId, PwqId, PwqRef, Pwqs};
+use crate::{EmptyCheck, PoolId, PwqId, PwqRef, Pwqs};
 
 const fn at(pool: u32, pwq: u32) -> PwqRef {
     PwqRef { pool: PoolId(pool), pwq: PwqId(pwq) }
@@ -86,7 +86,7 @@ fn a_queue_that_leaves_all_pools_takes_the_retired_ones_along() {
 
 #[test]
 fn a_queue_is_empty_if_nothing_moved_while_it_was_read() {
-    let look = LastLook::begin(5);
+    let look = EmptyCheck::begin(5);
     assert!(look.finds_it_empty(false, || 5));
     assert!(!look.finds_it_empty(false, || 6), "what has ended may have queued something");
     assert!(!look.finds_it_empty(true, || panic!("this is not asked then")));

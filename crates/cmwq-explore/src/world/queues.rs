@@ -2,7 +2,7 @@
 
 use cmwq_core::flush::{self, PwqsToFlush as _};
 use cmwq_core::{
-    Closed, FlushState, LastLook, Limits, LockFor, PoolId, PwqRef, Pwqs, Rule, Start, Stays,
+    Closed, EmptyCheck, FlushState, Limits, LockFor, PoolId, PwqRef, Pwqs, Rule, Start, Stays,
 };
 
 use super::{At, Look, Micro, Pool, Progress, Tid, Todo, Who, World};
@@ -309,8 +309,8 @@ impl World<'_> {
     }
 
     /// The counters are read at once here: they only grow.
-    pub(crate) fn begin_look(&self, queue: u8) -> LastLook {
-        LastLook::begin(self.progress(queue))
+    pub(crate) fn begin_look(&self, queue: u8) -> EmptyCheck {
+        EmptyCheck::begin(self.progress(queue))
     }
 
     fn progress(&self, queue: u8) -> u64 {

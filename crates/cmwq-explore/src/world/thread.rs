@@ -1,6 +1,6 @@
 //! A thread: who it is, how far it has come, and what it has to do next.
 
-use cmwq_core::{LastLook, PwqId, PwqRef, RescueVisit, WorkerId};
+use cmwq_core::{EmptyCheck, PwqId, PwqRef, RescueVisit, WorkerId};
 
 use super::Todo;
 use crate::scope::Op;
@@ -92,7 +92,7 @@ pub(crate) enum Micro {
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(crate) queue: u8,
-    pub(crate) last: LastLook,
+    pub(crate) last: EmptyCheck,
     /// Those that are still to be read.
     pub(crate) left: Vec<PwqRef>,
 }

@@ -230,11 +230,11 @@ impl World<'_> {
     }
 
     /// Another pool's backlog calls for a worker of this one.
-    pub(crate) fn call_to_help(&mut self, pool: u8) -> Progress {
+    pub(crate) fn ask_to_help(&mut self, pool: u8) -> Progress {
         if !self.others_wait(usize::from(pool)) {
             return Progress::Blocked;
         }
-        match self.pools[usize::from(pool)].core.call_to_help() {
+        match self.pools[usize::from(pool)].core.ask_to_help() {
             Kick::None => return Progress::Blocked,
             // No work waits there, so nobody would create its first worker.
             Kick::NeedFirst => {
@@ -248,7 +248,7 @@ impl World<'_> {
 
     /// A worker was created to be called, or could not be.
     pub(super) fn call_created(&mut self, tid: Tid, pool: u8) {
-        let kick = self.pools[usize::from(pool)].core.call_to_help();
+        let kick = self.pools[usize::from(pool)].core.ask_to_help();
         self.unlock(tid, pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
     }
 

@@ -92,10 +92,10 @@ impl judge::Suspect for Suspected<'_, '_> {
         }
     }
 
-    fn look(&mut self) -> Seen {
+    fn state(&mut self) -> Seen {
         let seen = match self.is_process {
             true => self.engine.look_at_process(self.tid),
-            false => evidence::look(&mut self.engine.view(self.tid), By::Tick),
+            false => evidence::state(&mut self.engine.view(self.tid), By::Tick),
         };
         if seen == Seen::Blocked {
             self.engine.threads[self.tid].hog.slept();
@@ -320,8 +320,8 @@ impl Engine<'_> {
                 self.agenda.add(ticking.at, Rank::Wake, Due::Tick);
             }
         }
-        if self.asks_board(pool, help::calls) {
-            self.call_for_help(pool);
+        if self.asks_board(pool, help::asks) {
+            self.ask_for_help(pool);
         }
     }
 
@@ -394,7 +394,7 @@ impl Engine<'_> {
         self.kick(pool, kick);
         let found = self.look(pool);
         if self.asks_board(pool, help::wants_help) {
-            self.call_for_help(pool);
+            self.ask_for_help(pool);
             self.watch_other_pods(pool);
         }
         found

@@ -8,17 +8,17 @@ use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue, managed_pod};
 use crate::plan::Attrs;
-use cmwq_core::help::{self, Caller};
+use cmwq_core::help::{self, Asking};
 use cmwq_core::place::OwnCpus;
 use cmwq_core::{Creator, Kick, Lend, LockFor};
 
-/// A pod calls others of its priority.
-struct Calling<'a, 'p> {
+/// A pod asks others of its priority for help.
+struct ForHelp<'a, 'p> {
     engine: &'a mut Engine<'p>,
     is_high: bool,
 }
 
-impl Caller for Calling<'_, '_> {
+impl Asking for ForHelp<'_, '_> {
     type Pool = PoolNo;
 
     fn pool(&mut self, pod: usize) -> Option<PoolNo> {
@@ -30,12 +30,12 @@ impl Caller for Calling<'_, '_> {
         self.engine.pools.list[pool].caller_computes
     }
 
-    fn call_when_idle(&mut self, pool: PoolNo) {
-        self.engine.call_when_idle(pool);
+    fn ask_when_idle(&mut self, pool: PoolNo) {
+        self.engine.ask_when_idle(pool);
     }
 
-    fn call(&mut self, pool: PoolNo) -> bool {
-        self.engine.call_to_help(pool)
+    fn ask(&mut self, pool: PoolNo) -> bool {
+        self.engine.ask_to_help(pool)
     }
 }
 
@@ -159,16 +159,16 @@ impl Engine<'_> {
     }
 
     /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
-    pub(super) fn call_for_help(&mut self, pool: PoolNo) {
+    pub(super) fn ask_for_help(&mut self, pool: PoolNo) {
         let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
         let board = &self.pools.boards[usize::from(is_high)];
-        let calls: Vec<_> = help::to_call(board, me as usize).collect();
-        help::make_calls(calls.into_iter(), &mut Calling { engine: self, is_high });
+        let asks: Vec<_> = help::to_ask(board, me as usize).collect();
+        help::ask_until_one_comes(asks.into_iter(), &mut ForHelp { engine: self, is_high });
     }
 
-    /// As [`call_to_help`](Self::call_to_help), but once its CPU is idle: the CPU's sentinel then
+    /// As [`ask_to_help`](Self::ask_to_help), but once its CPU is idle: the CPU's sentinel then
     /// wakes the standby.
-    fn call_when_idle(&mut self, pool: PoolNo) {
+    fn ask_when_idle(&mut self, pool: PoolNo) {
         let is_watched = self.pools.list[pool].is_watched;
         let kick = self.pools.list[pool].lock(LockFor::Decide).kick_when_idle(is_watched);
         match kick {
@@ -180,16 +180,16 @@ impl Engine<'_> {
     /// A worker was created to be called.
     pub(super) fn call_created(&mut self, pool: PoolNo) {
         if self.pools.list[pool].caller_computes {
-            self.call_when_idle(pool);
+            self.ask_when_idle(pool);
         } else {
-            let kick = self.pools.list[pool].lock(LockFor::Decide).call_to_help();
+            let kick = self.pools.list[pool].lock(LockFor::Decide).ask_to_help();
             self.kick(pool, kick);
         }
     }
 
     /// Wakes a worker of the pod to look for work in others. `false`: no worker can come.
-    fn call_to_help(&mut self, pool: PoolNo) -> bool {
-        let kick = self.pools.list[pool].lock(LockFor::Decide).call_to_help();
+    fn ask_to_help(&mut self, pool: PoolNo) -> bool {
+        let kick = self.pools.list[pool].lock(LockFor::Decide).ask_to_help();
         self.check_pool(pool);
         match kick {
             Kick::Wake(id) => self.unpark_worker(pool, id),

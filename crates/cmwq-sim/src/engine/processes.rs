@@ -156,7 +156,7 @@ impl Engine<'_> {
 
     /// What a look at the worker and its process tells.
     pub(super) fn look_at_process(&self, tid: Tid) -> Seen {
-        evidence::look_for(&mut Waiter, By::Tick, || Some(self.process_runs(tid)))
+        evidence::state_for(&mut Waiter, By::Tick, || Some(self.process_runs(tid)))
     }
 
     /// Whether the process, or the worker that waits for it, is back.

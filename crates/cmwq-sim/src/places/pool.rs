@@ -140,7 +140,7 @@ impl Pool {
             is_starved: self.core.is_starved(),
             has_short_items: self.has_short_items,
             is_saturated: self.inbox.is_saturated(),
-            is_called: self.core.is_called(),
+            is_asked_to_help: self.core.is_asked_to_help(),
             is_closed: !self.may_help,
             caller_computes: self.caller_computes,
             is_watched: self.is_watched,

@@ -11,7 +11,7 @@ use std::fmt;
 use cmwq_core::help::Length;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::{
-    Closed, LastLook, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey,
+    Closed, EmptyCheck, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey,
 };
 
 use crate::engine::runtime::Runtime;
@@ -286,7 +286,7 @@ impl Wq {
     /// Whether none of its pwqs is loaded like this, all at the same moment. Of a closed queue,
     /// which takes in only what its own items queue: so that it is empty, and stays so.
     pub(crate) fn no_pwq(&self, is: impl Fn(PwqLoad) -> bool) -> bool {
-        let look = LastLook::begin(self.progress());
+        let look = EmptyCheck::begin(self.progress());
         look.finds_it_empty(self.any_pwq(is), || self.progress())
     }
 

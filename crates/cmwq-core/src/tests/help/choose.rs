@@ -6,8 +6,8 @@ use super::boards::{MOST_PODS, Plain};
 use crate::help::board::Entry;
 use crate::help::choose::to_help;
 use crate::help::{
-    Call, Facts, Instead, Length, Set, any, calls, collects, instead_of, others_wait, to_call,
-    to_visit, to_watch, wants_help,
+    Ask, Facts, Instead, Length, Set, any, asks, collects, instead_of, others_wait,
+    to_ask, to_visit, to_watch, wants_help,
 };
 use crate::tests::support::{Rng, steps};
 
@@ -34,11 +34,11 @@ fn the_nearest_pod_is_found() {
             members.iter().for_each(|&pod| board.put(Set::Spare, pod, true));
             assert_eq!(any(&board, Set::Spare), !members.is_empty());
             let me = rng.below(pods as usize);
-            let found = to_call(&board, me).next();
+            let found = to_ask(&board, me).next();
             let distance = |pod: usize| distance(cache, caches, me, pod);
             let nearest = members.iter().filter(|&&pod| pod != me).map(|&pod| distance(pod)).min();
             match (found, nearest) {
-                (Some(Call::Now(pod)), Some(nearest)) => {
+                (Some(Ask::Now(pod)), Some(nearest)) => {
                     assert!(board.has(Set::Spare, pod) && pod != me);
                     assert_eq!(distance(pod), nearest, "{pod} for {me} of {members:?}");
                 }
@@ -87,9 +87,9 @@ fn a_full_pool_is_worth_a_visit_only_if_something_was_pushed_there() {
 fn who_computes_is_called_by_the_sentinel_if_nobody_else_can_come() {
     let mut board = Plain::regular(64, 8, 4);
     board.put(Set::Reserve, 1, true);
-    assert_eq!(to_call(&board, 0).collect::<Vec<_>>(), [Call::WhenIdle(1)]);
+    assert_eq!(to_ask(&board, 0).collect::<Vec<_>>(), [Ask::WhenIdle(1)]);
     board.put(Set::Spare, 63, true);
-    assert_eq!(to_call(&board, 0).next(), Some(Call::Now(63)));
+    assert_eq!(to_ask(&board, 0).next(), Some(Ask::Now(63)));
 }
 
 /// Summaries may name words that are empty: each is found out once.
@@ -101,11 +101,11 @@ fn empty_words_are_retired() {
         board.put(Set::Spare, pod, false);
     }
     assert!(any(&board, Set::Spare), "nobody has searched yet");
-    assert_eq!(to_call(&board, 3).count(), 0);
+    assert_eq!(to_ask(&board, 3).count(), 0);
     assert_eq!(board.nr_retired.get(), 16);
     assert!(!any(&board, Set::Spare));
     board.put(Set::Spare, 200, true);
-    assert_eq!(to_call(&board, 3).next(), Some(Call::Now(200)));
+    assert_eq!(to_ask(&board, 3).next(), Some(Ask::Now(200)));
     assert_eq!(board.nr_retired.get(), 16);
 }
 
@@ -226,16 +226,16 @@ fn every_busy_pod_is_watched_in_turn() {
 }
 
 #[test]
-fn who_has_a_backlog_wants_help_and_calls_if_anybody_can_come() {
+fn who_has_a_backlog_wants_help_and_asks_if_anybody_can_come() {
     let mut board = Plain::regular(9, 9, 1);
     board.put(Set::Spare, 3, true);
-    assert!(!wants_help(&board, 2) && !calls(&board, 2));
+    assert!(!wants_help(&board, 2) && !asks(&board, 2));
     board.put(Set::Backlog, 1, true);
-    assert!(!wants_help(&board, 2) && wants_help(&board, 1) && calls(&board, 1));
+    assert!(!wants_help(&board, 2) && wants_help(&board, 1) && asks(&board, 1));
     board.put(Set::Spare, 3, false);
-    assert!(wants_help(&board, 1) && !calls(&board, 1));
+    assert!(wants_help(&board, 1) && !asks(&board, 1));
     board.put(Set::Reserve, 3, true);
-    assert!(calls(&board, 1));
+    assert!(asks(&board, 1));
 }
 
 const IDLE: Facts = Facts {
@@ -244,7 +244,7 @@ const IDLE: Facts = Facts {
     is_starved: false,
     has_short_items: false,
     is_saturated: false,
-    is_called: false,
+    is_asked_to_help: false,
     is_closed: false,
     caller_computes: false,
     is_watched: false,
@@ -259,7 +259,7 @@ fn a_pod_says_what_it_has() {
     let busy = Facts { work_waits: true, is_at_capacity: true, ..IDLE };
     assert_eq!(sets(IDLE), [Set::Spare]);
     assert_eq!(IDLE.entry(), Entry::UNMADE);
-    assert_eq!(sets(Facts { is_called: true, ..IDLE }), []);
+    assert_eq!(sets(Facts { is_asked_to_help: true, ..IDLE }), []);
     assert_eq!(sets(Facts { is_closed: true, ..IDLE }), []);
     assert_eq!(sets(Facts { caller_computes: true, ..IDLE }), [Set::Reserve]);
     assert_eq!(sets(Facts { caller_computes: true, is_watched: true, ..IDLE }), []);

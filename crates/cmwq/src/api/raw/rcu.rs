@@ -51,7 +51,7 @@ pub unsafe fn flush_rcu(item: NonNull<RawRcu>) -> bool {
 pub fn rcu_read_lock() {
     if sections::depth() == 0 {
         watch_forks();
-        invoke::look_behind_functions();
+        invoke::check_after_functions();
     }
     sections::begin();
 }

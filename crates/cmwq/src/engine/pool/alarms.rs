@@ -91,7 +91,7 @@ impl Pool {
         if self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        self.call_others();
+        self.ask_others();
     }
 
     /// Arms the sentinel of the CPU this thread runs on.
@@ -101,7 +101,7 @@ impl Pool {
         {
             self.runtime.sentinels.arm(cpu);
         }
-        self.call_others();
+        self.ask_others();
     }
 
     /// Whether alarms are to be had, and are of use now.
@@ -176,7 +176,7 @@ impl Locked {
     /// See [`watch`](Self::watch): nobody was watching.
     #[inline(never)]
     fn begin_watch(&mut self, pool: &Pool) {
-        clock::look();
+        clock::refresh_coarse();
         if pool.has_short_items() {
             let now = self.progress_now();
             self.set_short(pool, !self.measured.is_old(now), now);

@@ -29,9 +29,9 @@ impl Pool {
 
     /// Its workers begin to be watched, or one of them has begun an item: calls others if that is
     /// of use.
-    pub(super) fn call_others(&'static self) {
-        if self.pods.is_some_and(|(pods, pod)| help::calls(pods, pod)) {
-            self.runtime.call_for_help(self);
+    pub(super) fn ask_others(&'static self) {
+        if self.pods.is_some_and(|(pods, pod)| help::asks(pods, pod)) {
+            self.runtime.ask_for_help(self);
         }
     }
 
@@ -111,9 +111,9 @@ impl Pool {
         }
     }
 
-    /// As [`call_to_help`](Self::call_to_help), but once its CPU is idle: the CPU's sentinel then
+    /// As [`ask_to_help`](Self::ask_to_help), but once its CPU is idle: the CPU's sentinel then
     /// wakes the standby.
-    pub(crate) fn call_when_idle(&'static self) {
+    pub(crate) fn ask_when_idle(&'static self) {
         if self.is_watched() || without("caller_computes.call") {
             return;
         }
@@ -122,8 +122,8 @@ impl Pool {
 
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
     /// `false`: no worker comes.
-    pub(crate) fn call_to_help(&'static self) -> bool {
-        self.call(|locked| locked.core.call_to_help())
+    pub(crate) fn ask_to_help(&'static self) -> bool {
+        self.call(|locked| locked.core.ask_to_help())
     }
 
     /// Wakes the worker that `whom` chooses; if the pool has no worker, creates one and asks again,
@@ -197,7 +197,7 @@ impl Locked {
             is_starved: self.core.is_starved(),
             has_short_items: pool.has_short_items(),
             is_saturated: self.core.lets_push(),
-            is_called: self.core.is_called(),
+            is_asked_to_help: self.core.is_asked_to_help(),
             is_closed: !self.may_help,
             caller_computes: !is_at_capacity && pool.caller_computes(),
             is_watched: self.watched,
@@ -240,7 +240,7 @@ impl Locked {
         } else if pool.caller_computes() {
             self.core.kick_when_idle(self.watched)
         } else {
-            self.core.call_to_help()
+            self.core.ask_to_help()
         }
     }
 

@@ -150,7 +150,8 @@ impl BareTimers {
                 running: None,
                 waiting: Vec::new(),
             }),
-            clocks: [false, true].map(|is_deferrable| DelayedItem::uncounted(look, is_deferrable)),
+            clocks: [false, true]
+                .map(|is_deferrable| DelayedItem::uncounted(expire_due, is_deferrable)),
         }
     }
 
@@ -341,7 +342,7 @@ impl BareTimers {
 }
 
 /// The clocks' function.
-unsafe extern "C" fn look(_clock: *mut WorkItem) {
+unsafe extern "C" fn expire_due(_clock: *mut WorkItem) {
     if let Some(process) = Process::existing() {
         process.bare_timers.expire(process.runtime);
     }

@@ -184,7 +184,7 @@ fn give_back() {
 /// In a child: leaves behind what is its parent's.
 fn begin_anew() {
     generation::begin();
-    invoke::look_behind_functions();
+    invoke::check_after_functions();
     sense::thread::begin_anew();
     record::leave_mapping_behind();
     global::leave_behind();

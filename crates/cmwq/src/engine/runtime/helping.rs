@@ -1,6 +1,6 @@
 //! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
 
-use cmwq_core::help::{self, Caller, Instead, Length, Whereabouts};
+use cmwq_core::help::{self, Asking, Instead, Length, Whereabouts};
 use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
@@ -36,14 +36,14 @@ impl Machine {
     }
 }
 
-/// A pod calls others of its priority.
-struct Calling<'a> {
+/// A pod asks others of its priority for help.
+struct ForHelp<'a> {
     runtime: &'static Runtime,
     pods: &'a Pods,
     priority: Priority,
 }
 
-impl Caller for Calling<'_> {
+impl Asking for ForHelp<'_> {
     type Pool = &'static Pool;
 
     fn pool(&mut self, pod: usize) -> Option<&'static Pool> {
@@ -54,12 +54,12 @@ impl Caller for Calling<'_> {
         pool.caller_computes()
     }
 
-    fn call_when_idle(&mut self, pool: &'static Pool) {
-        pool.call_when_idle();
+    fn ask_when_idle(&mut self, pool: &'static Pool) {
+        pool.ask_when_idle();
     }
 
-    fn call(&mut self, pool: &'static Pool) -> bool {
-        pool.call_to_help()
+    fn ask(&mut self, pool: &'static Pool) -> bool {
+        pool.ask_to_help()
     }
 }
 
@@ -71,13 +71,13 @@ impl Runtime {
         pools.find(|pool| pool.has_backlog())
     }
 
-    /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
+    /// Work waits in `pool` at capacity: asks for a worker of another pod that has a CPU to spare.
     #[cold]
-    pub(crate) fn call_for_help(&'static self, pool: &'static Pool) {
+    pub(crate) fn ask_for_help(&'static self, pool: &'static Pool) {
         let Some((pods, me)) = pool.pods.filter(|_| !leaves_out("pods.call")) else { return };
         let priority = pool.spec().priority;
-        let mut calling = Calling { runtime: self, pods, priority };
-        help::make_calls(help::to_call(pods, me), &mut calling);
+        let mut driver = ForHelp { runtime: self, pods, priority };
+        help::ask_until_one_comes(help::to_ask(pods, me), &mut driver);
     }
 
     /// The pool of a pod, made on first use. `None`: there are too many pools.

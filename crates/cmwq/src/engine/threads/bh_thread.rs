@@ -140,6 +140,6 @@ fn run(pool: &'static Pool, claim: &Claim) {
     // SAFETY: the caller that queued the item has promised that its function may be called with it,
     // once.
     unsafe { invoke::call(pool, claim) };
-    invoke::look_behind(pool.runtime);
+    invoke::after_function(pool.runtime);
     current::leave_bh();
 }

@@ -74,7 +74,7 @@ impl Round {
 /// worker that it finds blocked, since it asks for work right afterwards. So no other worker is
 /// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
-    let found = look(pool, Some(me), By::Alarm);
+    let found = detect(pool, Some(me), By::Alarm);
     if !found.begins && alarms::is_false(found.look.nr_blocked, found.has_to_watch) {
         pool.false_alarm();
     }
@@ -83,7 +83,7 @@ pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
 /// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
 /// pool that will ask for work right afterwards and so need not be woken. Caller holds no core
 /// lock.
-pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, by: By) -> Round {
+pub(crate) fn detect(pool: &'static Pool, me: Option<WorkerId>, by: By) -> Round {
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
@@ -248,8 +248,8 @@ impl judge::Suspect for Suspected<'_> {
         self.thread.is_back(self.seq)
     }
 
-    fn look(&mut self) -> Seen {
-        self.thread.look(self.seq, self.by)
+    fn state(&mut self) -> Seen {
+        self.thread.state(self.seq, self.by)
     }
 
     fn hogs(&mut self) -> bool {

@@ -55,31 +55,31 @@ impl Process {
 /// There is something to be looked at behind work functions.
 ///
 /// Not the models' atomics: nobody forks there, and there are no sections.
-static LOOKS: AtomicBool = AtomicBool::new(false);
+static CHECKS: AtomicBool = AtomicBool::new(false);
 
 /// From now on work functions are looked at when they have returned: this process is a child, or
 /// the calling thread has a section that a function may leave open.
-pub(crate) fn look_behind_functions() {
+pub(crate) fn check_after_functions() {
     // ORDERING (here and below): no pairing: a thread finds what it has stored itself, or the
     // parent of its process.
-    if !LOOKS.load(Ordering::Relaxed) {
-        LOOKS.store(true, Ordering::Relaxed);
+    if !CHECKS.load(Ordering::Relaxed) {
+        CHECKS.store(true, Ordering::Relaxed);
     }
 }
 
 /// Behind the call of a work function by a thread of ours that serves this runtime, which runs the
 /// item until then. PERF: one load for both.
 #[inline(always)]
-pub(crate) fn look_behind(runtime: &'static Runtime) {
-    if LOOKS.load(Ordering::Relaxed) {
-        look_closely(runtime);
+pub(crate) fn after_function(runtime: &'static Runtime) {
+    if CHECKS.load(Ordering::Relaxed) {
+        check_closely(runtime);
     }
 }
 
 /// Nothing of the claim is asked, which costs every call to keep it.
 #[cold]
 #[inline(never)]
-fn look_closely(runtime: &'static Runtime) {
+fn check_closely(runtime: &'static Runtime) {
     if runtime.generation != generation::current() {
         returned_in_child("a work function");
     }

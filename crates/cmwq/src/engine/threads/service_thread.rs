@@ -167,7 +167,7 @@ impl Loop {
         if now < self.tick_at {
             return;
         }
-        clock::look();
+        clock::refresh_coarse();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         self.service.ticking.collect(&mut self.pools);
         self.cover();
@@ -207,12 +207,12 @@ impl Loop {
             return TickFound::default();
         }
         pool.detect_short_items();
-        let found = detection::look(pool, None, By::Tick);
+        let found = detection::detect(pool, None, By::Tick);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
             pool.resume_alarms();
         }
         if pool.wants_help() {
-            self.runtime.call_for_help(pool);
+            self.runtime.ask_for_help(pool);
             self.runtime.watch_other_pods(pool, self.nr_ticks);
         }
         TickFound { has_woken: found.has_woken, has_processes: found.has_processes }

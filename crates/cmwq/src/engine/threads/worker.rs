@@ -113,7 +113,7 @@ impl Worker {
         self.pool.is_looked_at()
             && self.pool.is_watched()
             && is_created()
-            && detection::look(self.pool, Some(self.id), By::Alarm).is_to_ask()
+            && detection::detect(self.pool, Some(self.id), By::Alarm).is_to_ask()
     }
 
     /// A worker that has just been created may be told, too.
@@ -322,7 +322,7 @@ impl Worker {
         // SAFETY: the caller that queued the item has promised that its function may be called with
         // it, once.
         unsafe { invoke::call(self.pool, claim) };
-        invoke::look_behind(self.pool.runtime);
+        invoke::after_function(self.pool.runtime);
         thread.leave_function();
         context.end();
         if let Some(begin) = begin {

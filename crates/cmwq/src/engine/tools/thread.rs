@@ -204,7 +204,7 @@ impl Thread {
     }
 
     /// Looks whether the thread, in run `seq`, is blocked.
-    pub(crate) fn look(&self, seq: u64, by: By) -> Seen {
+    pub(crate) fn state(&self, seq: u64, by: By) -> Seen {
         if !self.is_in_run(seq) {
             return Seen::Unknown;
         }
@@ -212,9 +212,9 @@ impl Thread {
         let mut view = View { thread: self, senses };
         let seen = if self.processes.is_in(seq) {
             let processes_run = || self.processes.is_any_running(Asker::Runner(by));
-            evidence::look_for(&mut view, by, processes_run)
+            evidence::state_for(&mut view, by, processes_run)
         } else {
-            evidence::look(&mut view, by)
+            evidence::state(&mut view, by)
         };
         if seen == Seen::Blocked {
             self.hog.slept();

@@ -1,6 +1,6 @@
 //! A pod posts a backlog while another one goes idle: one of them sees the other.
 
-use cmwq_core::help::{Set, Whereabouts, any, to_call, to_visit};
+use cmwq_core::help::{Set, Whereabouts, any, to_ask, to_visit};
 use loom::thread;
 
 use super::{check, check_three};
@@ -15,7 +15,7 @@ fn board(nodes: &[u32]) -> &'static Pods {
 /// The pod has a backlog, and calls somebody if it finds anybody.
 fn post(pods: &Pods, pod: usize) -> bool {
     pods.put(Set::Backlog, pod, true);
-    to_call(pods, pod).next().is_some()
+    to_ask(pods, pod).next().is_some()
 }
 
 /// The pod goes idle, unless it finds somebody to help.
@@ -53,10 +53,10 @@ fn stale(nodes: &[u32], pod: usize) -> &'static Pods {
 fn a_word_that_is_not_empty_stays_in_the_summary() {
     check(|| {
         let pods = stale(&[0, 1, 1], 2);
-        let searcher = thread::spawn(move || to_call(pods, 0).next().is_some());
+        let searcher = thread::spawn(move || to_ask(pods, 0).next().is_some());
         pods.put(Set::Spare, 1, true);
         searcher.join().unwrap();
-        assert!(any(pods, Set::Spare) && to_call(pods, 0).next().is_some());
+        assert!(any(pods, Set::Spare) && to_ask(pods, 0).next().is_some());
     });
 }
 
@@ -66,7 +66,7 @@ fn a_word_that_is_not_empty_stays_in_the_summary() {
 fn who_is_missed_while_a_word_is_retired_is_found_by_the_searcher() {
     check_three(|| {
         let pods = stale(&[0, 0, 1, 1], 3);
-        let searcher = thread::spawn(move || to_call(pods, 1).next().is_some());
+        let searcher = thread::spawn(move || to_ask(pods, 1).next().is_some());
         let poster = thread::spawn(move || post(pods, 0));
         let is_seen = idle(pods, 2);
         let has_called = [searcher, poster].map(|thread| thread.join().unwrap());
@@ -81,6 +81,6 @@ fn who_comes_first_to_an_empty_word_is_named() {
         let other = thread::spawn(move || pods.put(Set::Spare, 1, true));
         pods.put(Set::Spare, 2, true);
         other.join().unwrap();
-        assert_eq!(to_call(pods, 0).count(), 2);
+        assert_eq!(to_ask(pods, 0).count(), 2);
     });
 }

@@ -30,7 +30,7 @@ pub(crate) fn lately() -> Nanos {
     coarse()
 }
 
-pub(crate) fn look() {}
+pub(crate) fn refresh_coarse() {}
 
 /// Lets time pass.
 pub(crate) fn pass(time: Duration) {

@@ -17,7 +17,7 @@ pub(crate) fn coarse() -> Nanos {
     nanos(now)
 }
 
-/// The coarse clock as of the last [`look`]: an item's start takes a tenth longer with a look at
+/// The coarse clock as of the last [`refresh_coarse`]: an item's start takes a tenth longer with a look at
 /// the clock itself.
 #[inline]
 pub(crate) fn lately() -> Nanos {
@@ -26,7 +26,7 @@ pub(crate) fn lately() -> Nanos {
 }
 
 /// Looks at the coarse clock, for [`lately`].
-pub(crate) fn look() {
+pub(crate) fn refresh_coarse() {
     // ORDERING: no pairing: as above.
     LATELY.store(coarse(), Ordering::Relaxed);
 }

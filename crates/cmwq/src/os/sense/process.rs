@@ -139,7 +139,7 @@ impl processes::Family for Family {
 
     /// Whether any thread of the family runs, by a look at all of them; a family that has ended
     /// does not. `None`: procfs does not tell, or there are too many.
-    fn look(&mut self) -> Option<bool> {
+    fn scan(&mut self) -> Option<bool> {
         self.likely = None;
         self.still = Vec::new();
         let mut round = self.round()?;

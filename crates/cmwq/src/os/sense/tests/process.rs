@@ -96,7 +96,7 @@ fn found_waiting(shell: &Shell) -> Family {
 fn wait_for(mut family: Family) -> Family {
     // A shell that has not got as far as its `read` may wait for a page of its program.
     eventually("the family waits, and stays so", || {
-        family.look() == Some(false) && family.has_not_run()
+        family.scan() == Some(false) && family.has_not_run()
     });
     family
 }
@@ -113,10 +113,10 @@ fn a_family_that_waited_is_looked_at_again_when_one_of_it_has_run() {
         let mut family = found_waiting(&shell);
         shell.type_return();
         eventually("the clocks say that somebody ran", || !family.has_not_run());
-        eventually("a look says that it runs", || family.look() == Some(true));
+        eventually("a look says that it runs", || family.scan() == Some(true));
         eventually("one read says so, too", || {
             family.is_likely_running() || {
-                let _ = family.look();
+                let _ = family.scan();
                 false
             }
         });
@@ -133,7 +133,7 @@ fn a_program_that_is_started_beside_others_that_wait_is_looked_at() {
     family = wait_for(family);
     starter.start("computes");
     eventually("a clock says that somebody ran", || !family.has_not_run());
-    eventually("a look says that it runs", || family.look() == Some(true));
+    eventually("a look says that it runs", || family.scan() == Some(true));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn of_a_thread_that_has_started_nobody_no_program_runs() {
 #[test]
 fn of_a_thread_that_procfs_does_not_show_nobody_can_tell() {
     let mut family = Family::new(Root::ChildrenOf(libc::pid_t::MAX));
-    assert_eq!(family.look(), None);
+    assert_eq!(family.scan(), None);
     assert!(!family.has_not_run());
 }
 
@@ -158,7 +158,7 @@ fn a_family_that_has_ended_does_not_run() {
     shell.type_return();
     shell.0.wait().unwrap();
     assert!(!family.is_likely_running());
-    assert_eq!(family.look(), Some(false));
+    assert_eq!(family.scan(), Some(false));
 }
 
 /// A process that sleeps until it is killed, without caring for its children; its child, which
@@ -201,10 +201,10 @@ fn look_at_orphan(mut shell: Shell) -> Option<bool> {
     let mut family = found_waiting(&shell);
     assert!(Command::new("kill").args(["-KILL", &child.to_string()]).status().unwrap().success());
     eventually("it is an orphan", || state_and_parent(grandchild).1 != child);
-    assert_eq!(family.look(), Some(false), "nobody computes yet");
+    assert_eq!(family.scan(), Some(false), "nobody computes yet");
     shell.type_return();
     eventually("it computes", || state_and_parent(grandchild).0 == "R");
-    family.look()
+    family.scan()
 }
 
 /// Their new parent has not run since the family was found waiting.

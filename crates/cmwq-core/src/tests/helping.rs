@@ -25,7 +25,7 @@ fn who_has_work_or_uses_a_cpu_that_others_want_is_watched() {
 #[test]
 fn who_lends_a_worker_is_watched_while_that_runs() {
     let (mut f, _, [_, b]) = Fixture::per_cpu();
-    assert_eq!(f.call_to_help(), Kick::Wake(b));
+    assert_eq!(f.ask_to_help(), Kick::Wake(b));
     assert!(!f.sleeps(b));
     let _ = f.lends(b).expect("a stays as standby");
     assert!(f.has_to_watch(NO, NO), "what it helps may not ask for help any more");
@@ -131,17 +131,17 @@ fn a_helper_is_wanted_at_home_for_work_for_room_and_for_its_caller() {
 #[test]
 fn a_call_is_answered_by_whoever_looks_whatever_he_finds() {
     let (mut f, pwq, [a, b]) = Fixture::per_cpu();
-    assert_eq!(f.call_to_help(), Kick::Wake(b));
-    assert!(f.is_called());
-    assert_eq!(f.call_to_help(), Kick::None, "once is enough");
+    assert_eq!(f.ask_to_help(), Kick::Wake(b));
+    assert!(f.is_asked_to_help());
+    assert_eq!(f.ask_to_help(), Kick::None, "once is enough");
     assert!(!f.sleeps(b));
-    assert!(!f.is_called(), "he looks in other pods");
+    assert!(!f.is_asked_to_help(), "he looks in other pods");
 
-    assert_eq!(f.call_to_help(), Kick::Wake(b));
+    assert_eq!(f.ask_to_help(), Kick::Wake(b));
     let item = f.queue_new(pwq);
     let _ = f.runs(b, item);
-    assert!(!f.is_called(), "work has come in between");
+    assert!(!f.is_asked_to_help(), "work has come in between");
     assert_eq!(f.blocks(b), Kick::None);
-    assert_eq!(f.call_to_help(), Kick::Wake(a), "the CPU is free again");
+    assert_eq!(f.ask_to_help(), Kick::Wake(a), "the CPU is free again");
     let _ = f.finish(b);
 }

@@ -1,4 +1,4 @@
-//! What a look at workers has found, and who is woken for it.
+//! Detection: which workers a look is about, what it has found, and who is woken for it.
 //!
 //! A look finds several workers at once: some are back from their waits, others are blocked or hog
 //! the CPU. First those are reported that are back: a worker that is back has the CPU that another
@@ -12,6 +12,10 @@ use core::borrow::BorrowMut;
 use super::{Kick, PoolState, Rule};
 use crate::ids::{Nanos, WorkerId, WqKey};
 use crate::work::WorkFn;
+use crate::worker::{Worker, WorkerView};
+
+/// Workers believed blocked that one look checks, to see whether they are back.
+const SLEEPERS_PER_LOOK: usize = 8;
 
 /// What a worker is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +69,47 @@ impl Finding {
 }
 
 impl PoolState {
+    /// Calls `look` for each worker that has to be looked at: first some of those believed blocked,
+    /// which may be back, then those that are believed to run, which may be blocked. A hog that is
+    /// blocked makes room for another one, which matters only in managed pools.
+    ///
+    /// A guest is looked at in its own pool. Workers that have waited for longest are most likely
+    /// back, so the oldest eight are chosen. While a worker that is back is believed blocked, the
+    /// pool takes the CPU for free, and starts others that only crowd on it.
+    ///
+    /// `true`: some of them wait for processes, which are dear to look at.
+    ///
+    /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
+    pub fn suspects(&self, mut look: impl FnMut(WorkerView)) -> bool {
+        let mut has_processes = false;
+        let mut look = |view: WorkerView| {
+            has_processes |= view.stands_for_process;
+            look(view);
+        };
+        self.assert_caught_up();
+        let mut oldest = [(u64::MAX, WorkerId(0)); SLEEPERS_PER_LOOK];
+        let sleeps = |worker: &Worker| worker.sleeping && !worker.guest;
+        for (id, worker) in self.workers.iter().filter(|(_, worker)| sleeps(worker)) {
+            let last = &mut oldest[SLEEPERS_PER_LOOK - 1];
+            if worker.blocked_nr < last.0 {
+                *last = (worker.blocked_nr, WorkerId(id));
+                oldest.sort_unstable();
+            }
+        }
+        let sleepers = oldest.iter().filter(|sleeper| sleeper.0 != u64::MAX);
+        sleepers.filter_map(|&(_, id)| self.worker_view(id)).for_each(&mut look);
+        let is_looked_at = |view: &WorkerView| {
+            view.running || (self.config.is_managed() && view.hog && !view.sleeping)
+        };
+        self.workers().filter(is_looked_at).for_each(look);
+        has_processes
+    }
+
     /// Reports what a look has found, in whatever order, and fills in the answers. Returns which
     /// worker to wake for all of them, or that one is to be created, to be passed on to
     /// [`replace_blocked`](Self::replace_blocked); `None`: nobody has left a CPU.
     ///
-    /// Whether the pool is to be watched now is asked behind it
+    /// Whether the pool is to be watched now is asked after it
     /// ([`watch_when_full`](Self::watch_when_full)): mostly it is watched, since it was looked at.
     ///
     /// `now`: the time, read only for who stands for processes. `me`: an idle worker that looked
@@ -84,7 +124,7 @@ impl PoolState {
         let mut wake = None;
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| one.is_back()) {
             finding.is_news = self.is_blocked(finding.id, finding.seq);
-            // A driver asks `watch_when_full` behind this.
+            // A driver asks `watch_when_full` after this.
             let _ = self.worker_resumed(finding.id, finding.seq);
         }
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {

@@ -58,14 +58,14 @@ impl PoolState {
     }
 
     /// Another pod has more work than it may run: whom to wake, so that he looks for work in other
-    /// pods. Nobody while the pod [is called](Self::is_called) already.
-    pub fn call_to_help(&mut self) -> Kick {
-        if self.is_called {
+    /// pods. Nobody while the pod [is called](Self::is_asked_to_help) already.
+    pub fn ask_to_help(&mut self) -> Kick {
+        if self.is_asked_to_help {
             return Kick::None;
         }
         let kick = self.kick_to_help();
         // Only a woken worker answers. One that is being created does not.
-        self.is_called = matches!(kick, Kick::Wake(_));
+        self.is_asked_to_help = matches!(kick, Kick::Wake(_));
         kick
     }
 
@@ -76,8 +76,8 @@ impl PoolState {
     /// then the pod has a CPU to spare again when that worker blocks, and can be called again.
     #[inline]
     #[must_use]
-    pub const fn is_called(&self) -> bool {
-        self.is_called
+    pub const fn is_asked_to_help(&self) -> bool {
+        self.is_asked_to_help
     }
 
     /// Whether more work waits here than may start, so that other pods may help.
@@ -135,7 +135,7 @@ impl PoolState {
             return Lend::Rebind;
         }
         // Who was called while this worker was on its way may be this worker.
-        self.is_called = false;
+        self.is_asked_to_help = false;
         self.leave_idle(id);
         self.update(id, |w| {
             w.phase = Phase::Working;
