@@ -12,7 +12,7 @@
 //!
 //! KERNEL: `apply_wqattrs_commit`, `pwq_release_workfn`, `unplug_oldest_pwq` — same.
 //!
-//! Why: docs/decisions/replaced-links.md
+//! Why: docs/decisions/replaced-pwqs.md
 
 use alloc::vec::Vec;
 

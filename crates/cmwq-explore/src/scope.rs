@@ -111,7 +111,7 @@ impl PoolSpec {
 /// A workqueue.
 #[derive(Clone, Debug)]
 pub struct QueueSpec {
-    /// Whether its links can be replaced, and its items run in order.
+    /// Whether its pwqs can be replaced, and its items run in order.
     pub kind: Kind,
     /// Where its slots lead; a slot has a pwq of its own.
     pub slots: Vec<Pool>,
@@ -227,7 +227,7 @@ impl Scope {
         self.pools.iter().map(|pool| (Some(pool.node), pool.cpus))
     }
 
-    /// Whether the links of `queue` stay as they are.
+    /// Whether the pwqs of `queue` stay as they are.
     #[must_use]
     pub fn is_static(&self, queue: Queue) -> bool {
         let changes = |op: &Op| match op {

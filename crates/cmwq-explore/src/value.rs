@@ -3,7 +3,7 @@
 //!
 //! Workers are interchangeable: those on the idle list are named by their place in it, others by
 //! what they do, so which of the table's places a worker has, and in which order they were made,
-//! makes no difference. Numbers of runs, of links that nobody holds any more and of queueings are
+//! makes no difference. Numbers of runs, of pwqs that nobody holds any more and of queueings are
 //! left out or replaced by their order.
 
 use std::fmt::Write as _;
@@ -387,20 +387,20 @@ impl Value {
     fn micro(&mut self, world: &World<'_>, thread: &Thread) {
         let op = world.op_of(thread);
         let micro = thread.exec.micro;
-        let (kind, link, bits) = match micro {
+        let (kind, cpu_pwq, bits) = match micro {
             Micro::Start => (0, None, 0),
             Micro::Expired => (0x41, None, 0),
-            Micro::Claimed(link) => (1, Some(link), 0),
-            Micro::Checked(link) => (2, Some(link), 0),
-            Micro::AtHome(link, bits) => (3, Some(link), bits),
+            Micro::Claimed(cpu_pwq) => (1, Some(cpu_pwq), 0),
+            Micro::Checked(cpu_pwq) => (2, Some(cpu_pwq), 0),
+            Micro::AtHome(cpu_pwq, bits) => (3, Some(cpu_pwq), bits),
             Micro::Held => (4, None, 0),
             Micro::Disabled => (5, None, 0),
             Micro::Waiting => (6, None, 0),
             Micro::Waited => (7, None, 0),
-            Micro::Pushes(link) => (8, Some(link), 0),
+            Micro::Pushes(cpu_pwq) => (8, Some(cpu_pwq), 0),
             Micro::Relieves(pool) => (0x80 | pool, None, 0),
             // Which record that is shows by the item.
-            Micro::RunsHere(link, _) => (0x40, Some(link), 0),
+            Micro::RunsHere(cpu_pwq, _) => (0x40, Some(cpu_pwq), 0),
             Micro::Phase(phase) => (9 + phase, None, 0),
         };
         self.bytes.push(kind);
@@ -410,12 +410,12 @@ impl Value {
                 | crate::Op::Arm(item, queue, slot)
                 | crate::Op::RunHere(item, queue, slot),
             ),
-            Some(link),
-        ) = (op, link)
+            Some(cpu_pwq),
+        ) = (op, cpu_pwq)
         {
             let q = &world.queues[usize::from(queue)];
-            self.at(q.made[link]);
-            self.bytes.extend([item, u8::from(q.slots.get(usize::from(slot)) == Some(&link))]);
+            self.at(q.made[cpu_pwq]);
+            self.bytes.extend([item, u8::from(q.slots.get(usize::from(slot)) == Some(&cpu_pwq))]);
             self.put(bits);
         }
     }
@@ -462,7 +462,7 @@ impl Value {
         self.bytes.push(closed.bits() as u8);
         self.bytes.push(lock.map_or(0xff, |tid| tid as u8));
         self.bytes.push(countdown.get() as u8);
-        let slots: Vec<_> = slots.iter().map(|&link| made[link]).collect();
+        let slots: Vec<_> = slots.iter().map(|&cpu_pwq| made[cpu_pwq]).collect();
         self.refs(&slots);
         self.pwqs(pwqs);
         self.refs(called);

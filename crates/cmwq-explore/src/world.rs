@@ -107,9 +107,9 @@ pub(crate) struct Queue {
     pub(crate) is_alive: bool,
     /// Why only its own items may queue.
     pub(crate) closed: Closed,
-    /// The link behind each slot.
+    /// The pwq behind each slot.
     pub(crate) slots: Vec<usize>,
-    /// All links there ever were, by number.
+    /// All pwqs there ever were, by number.
     pub(crate) made: Vec<PwqRef>,
     pub(crate) pwqs: Pwqs,
     /// Counters of those that are gone.
@@ -225,12 +225,12 @@ impl<'s> World<'s> {
         let fresh = Queue::new(spec.limits());
         self.queues[usize::from(queue)] = Queue { is_alive: true, ..fresh };
         for &pool in slots {
-            let link = self.lead(queue, pool);
-            self.queues[usize::from(queue)].slots.push(link);
+            let cpu_pwq = self.lead(queue, pool);
+            self.queues[usize::from(queue)].slots.push(cpu_pwq);
         }
     }
 
-    /// Makes a link: a new pwq in `pool`.
+    /// Makes a pwq: a new pwq in `pool`.
     pub(crate) fn lead(&mut self, queue: u8, pool: u8) -> usize {
         let spec = &self.scope.queues[usize::from(queue)];
         let q = &mut self.queues[usize::from(queue)];

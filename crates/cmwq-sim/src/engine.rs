@@ -20,7 +20,7 @@ use crate::checkers::{Checkers, Gauge, Scene};
 use crate::config::{Config, Sabotage};
 use crate::event::{PoolNo, Queueing, Runner, Site, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
-use crate::places::{Link, Pools, Queue};
+use crate::places::{CpuPwq, Pools, Queue};
 use crate::plan::{ItemId, Op, Plan, QueueId};
 use crate::report::{Helping, Memory, Outcome, Progress, Violation};
 use crate::rng::Rng;
@@ -289,7 +289,7 @@ pub(crate) struct Engine<'a> {
     pushing: Pushing,
     nr_taken_along: u64,
     /// The item that a sabotaged driver has not queued yet.
-    held_back: Option<(usize, Link)>,
+    held_back: Option<(usize, CpuPwq)>,
     issuing: Issuing,
     ticking: Option<Ticking>,
     watchdog: Option<StallWatchdog>,

@@ -17,7 +17,7 @@ mod pool;
 mod queue;
 
 pub(crate) use pool::Pool;
-pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue, flag_of, kind_of, managed_pod};
+pub(crate) use queue::{CpuPwq, Kind, Life, NodeLimit, Queue, flag_of, kind_of, managed_pod};
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@
 //! An ordered queue must not start an item of its new pwq before the last one of the old pwq has
 //! finished: its new pwq is *plugged* until then.
 //!
-//! Why: docs/decisions/replaced-links.md
+//! Why: docs/decisions/replaced-pwqs.md
 
 use super::{Kick, PoolState, Rule};
 use crate::ids::{PwqId, WqKey};

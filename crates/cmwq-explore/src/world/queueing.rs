@@ -73,9 +73,9 @@ impl World<'_> {
                 if !self.lets_in(tid, queue) {
                     return self.done(tid);
                 }
-                let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
+                let cpu_pwq = self.queues[usize::from(queue)].slots[usize::from(slot)];
                 let word = self.item(item).word();
-                let at = self.queues[usize::from(queue)].made[link];
+                let at = self.queues[usize::from(queue)].made[cpu_pwq];
                 let is_home = word.pool().is_none_or(|last| last == at.pool);
                 let is_idle = !word.is_pending() && word.disable_depth() == 0;
                 // Slots that are shared are asked for by who owns PENDING, or comes for the inbox.
@@ -83,25 +83,25 @@ impl World<'_> {
                 let is_saturated = self.pools[at.pool.0 as usize].inbox.is_saturated();
                 if is_home && is_idle && (!is_shared || is_saturated) {
                     if self.scope.is_static(queue) {
-                        return self.queue_at_home(tid, (item, queue), link, word);
+                        return self.queue_at_home(tid, (item, queue), cpu_pwq, word);
                     }
-                    return self.goes_on(tid, Micro::AtHome(link, word.bits()));
+                    return self.goes_on(tid, Micro::AtHome(cpu_pwq, word.bits()));
                 }
-                self.claim(tid, item, link)
+                self.claim(tid, item, cpu_pwq)
             }
-            Micro::AtHome(link, bits) => {
-                self.queue_at_home(tid, (item, queue), link, WorkWord::from_bits(bits))
+            Micro::AtHome(cpu_pwq, bits) => {
+                self.queue_at_home(tid, (item, queue), cpu_pwq, WorkWord::from_bits(bits))
             }
             Micro::Held => {
-                let link = self.queues[usize::from(queue)].slots.get(usize::from(slot)).copied();
-                self.claim(tid, item, link.unwrap_or_default())
+                let cpu_pwq = self.queues[usize::from(queue)].slots.get(usize::from(slot)).copied();
+                self.claim(tid, item, cpu_pwq.unwrap_or_default())
             }
             Micro::Expired => self.let_in_expired(tid, (item, queue, slot)),
-            Micro::Claimed(link) | Micro::Checked(link) => {
-                self.queue_claimed(tid, (item, queue, slot), link, micro)
+            Micro::Claimed(cpu_pwq) | Micro::Checked(cpu_pwq) => {
+                self.queue_claimed(tid, (item, queue, slot), cpu_pwq, micro)
             }
-            Micro::Pushes(link) => {
-                let at = self.queues[usize::from(queue)].made[link];
+            Micro::Pushes(cpu_pwq) => {
+                let at = self.queues[usize::from(queue)].made[cpu_pwq];
                 self.push(tid, (item, queue), at)
             }
             Micro::Relieves(pool) => self.relieve(tid, pool),
@@ -138,29 +138,29 @@ impl World<'_> {
         true
     }
 
-    fn claim(&mut self, tid: Tid, item: u8, link: usize) -> Progress {
+    fn claim(&mut self, tid: Tid, item: u8, cpu_pwq: usize) -> Progress {
         if !self.owns(item) {
             return self.done(tid);
         }
-        self.goes_on(tid, Micro::Claimed(link))
+        self.goes_on(tid, Micro::Claimed(cpu_pwq))
     }
 
     fn queue_at_home(
         &mut self,
         tid: Tid,
         (item, queue): (u8, u8),
-        link: usize,
+        cpu_pwq: usize,
         seen: WorkWord,
     ) -> Progress {
-        let at = self.queues[usize::from(queue)].made[link];
-        if self.is_replaced(queue, link) {
+        let at = self.queues[usize::from(queue)].made[cpu_pwq];
+        if self.is_replaced(queue, cpu_pwq) {
             return self.goes_on(tid, Micro::Held);
         }
         self.assert_not_retired(queue, at);
         let pool = &mut self.pools[at.pool.0 as usize];
         if pool.inbox.is_saturated() {
             if self.item(item).claim_for(seen, at.pool) {
-                return self.goes_on(tid, Micro::Pushes(link));
+                return self.goes_on(tid, Micro::Pushes(cpu_pwq));
             }
             return self.goes_on(tid, Micro::Held);
         }
@@ -182,7 +182,7 @@ impl World<'_> {
         &mut self,
         tid: Tid,
         (item, queue, slot): (u8, u8, u8),
-        link: usize,
+        cpu_pwq: usize,
         micro: Micro,
     ) -> Progress {
         self.lock_all(LockFor::Queue);
@@ -191,7 +191,7 @@ impl World<'_> {
         if self.thread(tid).fired.is_none() && !self.lets_in(tid, queue) {
             return self.refuse(tid, item);
         }
-        let at = self.queues[usize::from(queue)].made[link];
+        let at = self.queues[usize::from(queue)].made[cpu_pwq];
         let kind = self.scope.queues[usize::from(queue)].kind;
         let last = word.may_run_at(at.pool, kind == Kind::Ordered);
         if let (Some(other), Micro::Claimed(_)) = (last, micro) {
@@ -206,14 +206,14 @@ impl World<'_> {
                 }
                 None => {
                     self.unlock(tid, pool, Kick::None);
-                    self.goes_on(tid, Micro::Checked(link))
+                    self.goes_on(tid, Micro::Checked(cpu_pwq))
                 }
             };
         }
         if !self.still_lets_in(tid, queue) {
             return self.refuse(tid, item);
         }
-        if self.is_replaced(queue, link) {
+        if self.is_replaced(queue, cpu_pwq) {
             let now = self.queues[usize::from(queue)].slots[usize::from(slot)];
             return self.goes_on(tid, Micro::Claimed(now));
         }
@@ -240,12 +240,12 @@ impl World<'_> {
         self.unlock(tid, at.pool.0 as u8, kick);
     }
 
-    fn is_replaced(&self, queue: u8, link: usize) -> bool {
+    fn is_replaced(&self, queue: u8, cpu_pwq: usize) -> bool {
         let kind = self.scope.queues[usize::from(queue)].kind;
         let q = &self.queues[usize::from(queue)];
-        let at = q.made[link];
+        let at = q.made[cpu_pwq];
         let core: &PoolState = &self.pools[at.pool.0 as usize].core;
-        let leads_here = q.slots.first() == Some(&link);
+        let leads_here = q.slots.first() == Some(&cpu_pwq);
         let (wq, is_ordered) = (WqKey(u32::from(queue)), kind == Kind::Ordered);
         kind.is_replaceable() && core.is_replaced(at.pwq, wq, is_ordered, || leads_here)
     }
@@ -271,12 +271,12 @@ impl World<'_> {
                 self.done(tid)
             }
             Micro::Start | Micro::Held if self.without == Some(Rule::ShutQueuesRefuseTimers) => {
-                let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
-                self.goes_on(tid, Micro::Claimed(link))
+                let cpu_pwq = self.queues[usize::from(queue)].slots[usize::from(slot)];
+                self.goes_on(tid, Micro::Claimed(cpu_pwq))
             }
             Micro::Start | Micro::Held => self.refuse(tid, item),
-            Micro::Claimed(link) | Micro::Checked(link) => {
-                self.queue_claimed(tid, (item, queue, slot), link, micro)
+            Micro::Claimed(cpu_pwq) | Micro::Checked(cpu_pwq) => {
+                self.queue_claimed(tid, (item, queue, slot), cpu_pwq, micro)
             }
             _ => unreachable!("{micro:?}"),
         }
@@ -303,8 +303,8 @@ impl World<'_> {
         if !self.lets_in(tid, queue) {
             return self.refuse(tid, item);
         }
-        let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
-        self.goes_on(tid, Micro::Claimed(link))
+        let cpu_pwq = self.queues[usize::from(queue)].slots[usize::from(slot)];
+        self.goes_on(tid, Micro::Claimed(cpu_pwq))
     }
 
     // ---- taking back

@@ -148,7 +148,7 @@ impl World<'_> {
         }
     }
 
-    /// Publishes the new links.
+    /// Publishes the new pwqs.
     fn relink(&mut self, tid: Tid, queue: u8, pool: u8) -> Progress {
         let q = &self.queues[usize::from(queue)];
         let wanted = PoolId(u32::from(pool));
@@ -158,11 +158,11 @@ impl World<'_> {
             return self.done(tid);
         }
         for slot in slots {
-            let link = self.lead(queue, pool);
-            self.queues[usize::from(queue)].slots[slot] = link;
+            let cpu_pwq = self.lead(queue, pool);
+            self.queues[usize::from(queue)].slots[slot] = cpu_pwq;
         }
         let q = &mut self.queues[usize::from(queue)];
-        let is_led = |at| q.slots.iter().any(|&link| q.made[link] == at);
+        let is_led = |at| q.slots.iter().any(|&cpu_pwq| q.made[cpu_pwq] == at);
         let replaced = q.pwqs.replaced(is_led);
         q.lock = Some(tid);
         self.thread(tid).retire = replaced;

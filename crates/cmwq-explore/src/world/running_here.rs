@@ -12,13 +12,13 @@ impl World<'_> {
                 if !self.lets_in(tid, queue) || !self.owns(item) {
                     return self.done(tid);
                 }
-                let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
-                self.goes_on(tid, Micro::Claimed(link))
+                let cpu_pwq = self.queues[usize::from(queue)].slots[usize::from(slot)];
+                self.goes_on(tid, Micro::Claimed(cpu_pwq))
             }
-            Micro::Claimed(link) => self.offer(tid, (item, queue), link),
-            Micro::RunsHere(link, guest) => {
+            Micro::Claimed(cpu_pwq) => self.offer(tid, (item, queue), cpu_pwq),
+            Micro::RunsHere(cpu_pwq, guest) => {
                 self.lock_all(LockFor::Decide);
-                let pool = self.queues[usize::from(queue)].made[link].pool;
+                let pool = self.queues[usize::from(queue)].made[cpu_pwq].pool;
                 self.end_here(tid, item, pool, guest)
             }
             Micro::Waiting if self.ledger.has_settled(item) => self.done(tid),
@@ -27,8 +27,8 @@ impl World<'_> {
         }
     }
 
-    fn offer(&mut self, tid: Tid, (item, queue): (u8, u8), link: usize) -> Progress {
-        let at = self.queues[usize::from(queue)].made[link];
+    fn offer(&mut self, tid: Tid, (item, queue): (u8, u8), cpu_pwq: usize) -> Progress {
+        let at = self.queues[usize::from(queue)].made[cpu_pwq];
         let pointer = self.item_at(usize::from(item));
         let pool = &mut self.pools[at.pool.0 as usize];
         let core = pool.lock(LockFor::Queue);
@@ -39,7 +39,7 @@ impl World<'_> {
             Offered::Begun(claim) => {
                 self.ledger.start(Named::Item(item), at);
                 self.unlock(tid, at.pool.0 as u8, claim.kick);
-                self.goes_on(tid, Micro::RunsHere(link, guest))
+                self.goes_on(tid, Micro::RunsHere(cpu_pwq, guest))
             }
             Offered::Queued(kick) => {
                 let kick = kick.or(core.guest_leave(guest));

@@ -64,11 +64,11 @@ pub(crate) enum Micro {
     Start,
     /// A timer was taken, and with it PENDING.
     Expired,
-    /// PENDING is ours; this link was read.
+    /// PENDING is ours; this pwq was read.
     Claimed(usize),
     /// And the last pool does not run the item.
     Checked(usize),
-    /// This link was read, and the item's word, which was idle.
+    /// This pwq was read, and the item's word, which was idle.
     AtHome(usize, u64),
     /// PENDING was taken from whoever had queued the item.
     Held,
@@ -78,11 +78,11 @@ pub(crate) enum Micro {
     Waiting,
     /// The wait is over.
     Waited,
-    /// PENDING is ours, and the pool of this link was saturated.
+    /// PENDING is ours, and the pool of this pwq was saturated.
     Pushes(usize),
     /// What was pushed into this pool's inbox has to be looked after.
     Relieves(u8),
-    /// By this link an item was begun as that guest.
+    /// By this pwq an item was begun as that guest.
     RunsHere(usize, WorkerId),
     /// See `queues`.
     Phase(u8),

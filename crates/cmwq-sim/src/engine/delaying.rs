@@ -131,14 +131,14 @@ impl Engine<'_> {
     fn go_together(&mut self, queue: QueueId, cpu: Option<u32>, items: &[ItemId]) {
         let here = self.caller_cpu();
         if self.lets_in(items[0], None) {
-            let link = self.link(queue, cpu.unwrap_or(here), cpu.is_some());
-            let chosen = self.pools.list[link.pool].read().id();
+            let cpu_pwq = self.cpu_pwq(queue, cpu.unwrap_or(here), cpu.is_some());
+            let chosen = self.pools.list[cpu_pwq.pool].read().id();
             let words: Vec<_> = items.iter().map(|&item| (item, self.arena.word(item))).collect();
             let is_ordered = self.queues[queue].kind == Kind::Ordered;
             for (hold, run) in delayed::holds(&words, chosen, is_ordered, |&(_, word)| word) {
                 let run = run.iter().map(|&(item, _)| item);
                 match hold {
-                    Hold::One => self.queue_together(link, run),
+                    Hold::One => self.queue_together(cpu_pwq, run),
                     Hold::Each => run.for_each(|item| self.queue_claimed(item, cpu, here)),
                 }
             }

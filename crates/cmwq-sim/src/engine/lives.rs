@@ -1,8 +1,8 @@
 //! Queues come and go, and change their attributes; and the owners that do that.
 //!
-//! As the runtime's `wq::links`: a change leads the queue to its new pools first, then retires the
-//! pwqs of the old ones, and removes each when it has drained. A pwq that cannot be removed yet is
-//! tried again, unless the rescuer visits, which will remove it.
+//! As the runtime's `wq::cpu_pwqs`: a change leads the queue to its new pools first, then retires
+//! the pwqs of the old ones, and removes each when it has drained. A pwq that cannot be removed
+//! yet is tried again, unless the rescuer visits, which will remove it.
 
 use std::collections::HashSet;
 use std::iter::successors;
@@ -111,7 +111,7 @@ impl Engine<'_> {
             let wanted = self.pool(wanted, self.queues[queue].is_high);
             if Pwqs::moves(now.pool, PoolId(wanted as u32)) {
                 self.runs_stay_behind |= self.queues[queue].kind.leaves_runs_behind();
-                is_led.insert(self.link(queue, cpu, true).at());
+                is_led.insert(self.cpu_pwq(queue, cpu, true).at());
                 moves = true;
             } else {
                 is_led.insert(now);
@@ -130,7 +130,7 @@ impl Engine<'_> {
         let it = &self.queues[queue];
         let leads = |cpu| {
             let pool = self.pools.find(it.pool_kind(cpu, &self.machine), it.is_high)?;
-            Some((cpu, it.link(pool)?.at()))
+            Some((cpu, it.cpu_pwq(pool)?.at()))
         };
         let cpus = successors(it.cpus.next_from(0), |&cpu| it.cpus.next_from(cpu + 1));
         cpus.filter_map(|cpu| leads(cpu as u32)).collect()
@@ -284,9 +284,9 @@ impl Engine<'_> {
         if it.flush.first().is_some() {
             return true;
         }
-        it.links.clone().into_iter().any(|link| {
-            let load = self.pools.list[link.pool].lock(LockFor::Find).pwq_load(link.pwq);
-            self.check_pool(link.pool);
+        it.cpu_pwqs.clone().into_iter().any(|cpu_pwq| {
+            let load = self.pools.list[cpu_pwq.pool].lock(LockFor::Find).pwq_load(cpu_pwq.pwq);
+            self.check_pool(cpu_pwq.pool);
             load.is_some_and(|(_, _, is_busy)| is_busy)
         })
     }

@@ -9,14 +9,14 @@ use cmwq_core::{Kick, LockFor};
 use super::{Due, Engine};
 use crate::agenda::Rank;
 use crate::event::Queueing;
-use crate::places::Link;
+use crate::places::CpuPwq;
 use crate::plan::{ItemId, Op, Plan};
 
 /// An item that its queuer has claimed, on its way into an inbox.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Push {
     pub(super) what: Queueing,
-    pub(super) link: Link,
+    pub(super) cpu_pwq: CpuPwq,
 }
 
 /// Those that are late, and whose may be.
@@ -71,14 +71,14 @@ impl Engine<'_> {
         self.push(self.pushing.late[number]);
     }
 
-    fn push(&mut self, Push { what, link }: Push) {
-        let inbox = &self.pools.list[link.pool].inbox;
-        let is_enough = self.arena.push(inbox, link.pwq, what.item);
+    fn push(&mut self, Push { what, cpu_pwq }: Push) {
+        let inbox = &self.pools.list[cpu_pwq.pool].inbox;
+        let is_enough = self.arena.push(inbox, cpu_pwq.pwq, what.item);
         self.nr_pushed += 1;
-        self.note_queued(what, link);
+        self.note_queued(what, cpu_pwq);
         if !is_enough {
-            self.pools.list[link.pool].lock(LockFor::Inbox);
-            self.kick(link.pool, Kick::None);
+            self.pools.list[cpu_pwq.pool].lock(LockFor::Inbox);
+            self.kick(cpu_pwq.pool, Kick::None);
         }
     }
 }

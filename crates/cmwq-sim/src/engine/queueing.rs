@@ -11,7 +11,7 @@ use crate::checkers::Gauge;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
 use crate::machine::{Place, WHOLE};
-use crate::places::{Kind, Life, Link, NodeLimit, PoolKind};
+use crate::places::{CpuPwq, Kind, Life, NodeLimit, PoolKind};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -19,16 +19,19 @@ impl Engine<'_> {
     pub(super) fn queue(&mut self, item: ItemId, cpu: Option<u32>, here: u32) -> bool {
         let held_back = self.held_back.take();
         let queued = self.queue_now(item, cpu, here);
-        if let Some((item, link)) = held_back {
-            let kick =
-                self.arena.enqueue(self.pools.list[link.pool].lock(LockFor::Queue), link.pwq, item);
-            self.kick(link.pool, kick);
+        if let Some((item, cpu_pwq)) = held_back {
+            let kick = self.arena.enqueue(
+                self.pools.list[cpu_pwq.pool].lock(LockFor::Queue),
+                cpu_pwq.pwq,
+                item,
+            );
+            self.kick(cpu_pwq.pool, kick);
         }
         queued
     }
 
     /// What a sabotaged driver does with an item instead of queueing it.
-    fn mishandle(&mut self, item: ItemId, queue: QueueId, link: Link) -> bool {
+    fn mishandle(&mut self, item: ItemId, queue: QueueId, cpu_pwq: CpuPwq) -> bool {
         let is_lost = self.strikes(Sabotage::LoseItem, 7);
         // A held-back item finds its pwq again later only if no pwq is removed.
         let follows_cpus =
@@ -40,9 +43,9 @@ impl Engine<'_> {
         }
         let _ = self.arena.claim(item);
         let ticket = self.new_ticket(item);
-        self.note_queued(Queueing { item, ticket, queue }, link);
+        self.note_queued(Queueing { item, ticket, queue }, cpu_pwq);
         if is_held {
-            self.held_back = Some((item, link));
+            self.held_back = Some((item, cpu_pwq));
         }
         true
     }
@@ -50,16 +53,18 @@ impl Engine<'_> {
     fn queue_now(&mut self, item: ItemId, cpu: Option<u32>, here: u32) -> bool {
         let queue = self.plan.items[item].queue;
         let seen = self.arena.word(item);
-        let link = self.link(queue, cpu.unwrap_or(here), cpu.is_some());
-        if self.config.sabotage.is_some() && !seen.is_pending() && self.mishandle(item, queue, link)
+        let cpu_pwq = self.cpu_pwq(queue, cpu.unwrap_or(here), cpu.is_some());
+        if self.config.sabotage.is_some()
+            && !seen.is_pending()
+            && self.mishandle(item, queue, cpu_pwq)
         {
             return true;
         }
-        let is_at_home = seen.pool().is_none_or(|pool| pool.0 as usize == link.pool);
+        let is_at_home = seen.pool().is_none_or(|pool| pool.0 as usize == cpu_pwq.pool);
         if is_at_home
             && !seen.is_pending()
             && seen.disable_depth() == 0
-            && self.queue_at_home(item, link, seen)
+            && self.queue_at_home(item, cpu_pwq, seen)
         {
             return true;
         }
@@ -77,23 +82,23 @@ impl Engine<'_> {
     }
 
     /// Queues an item whose last pool is the chosen one; without the lock if the pool is saturated.
-    fn queue_at_home(&mut self, item: ItemId, link: Link, seen: WorkWord) -> bool {
+    fn queue_at_home(&mut self, item: ItemId, cpu_pwq: CpuPwq, seen: WorkWord) -> bool {
         let queue = self.plan.items[item].queue;
-        let pool = &mut self.pools.list[link.pool];
+        let pool = &mut self.pools.list[cpu_pwq.pool];
         if pool.inbox.is_saturated() {
             self.arena.claim_for(item, seen, pool.read().id());
             let ticket = self.new_ticket(item);
-            self.begin_push(Push { what: Queueing { item, ticket, queue }, link });
+            self.begin_push(Push { what: Queueing { item, ticket, queue }, cpu_pwq });
             return true;
         }
-        let enqueued = self.arena.enqueue_idle(pool.lock(LockFor::Queue), link.pwq, item, seen);
+        let enqueued = self.arena.enqueue_idle(pool.lock(LockFor::Queue), cpu_pwq.pwq, item, seen);
         let Enqueued::Queued(kick) = enqueued else {
-            self.check_pool(link.pool);
+            self.check_pool(cpu_pwq.pool);
             return false;
         };
         let ticket = self.new_ticket(item);
-        self.note_queued(Queueing { item, ticket, queue }, link);
-        self.kick(link.pool, kick);
+        self.note_queued(Queueing { item, ticket, queue }, cpu_pwq);
+        self.kick(cpu_pwq.pool, kick);
         true
     }
 
@@ -101,42 +106,45 @@ impl Engine<'_> {
     pub(super) fn queue_claimed(&mut self, item: ItemId, cpu: Option<u32>, here: u32) {
         let queue = self.plan.items[item].queue;
         let word = self.arena.word(item);
-        let mut link = self.link(queue, cpu.unwrap_or(here), cpu.is_some());
+        let mut cpu_pwq = self.cpu_pwq(queue, cpu.unwrap_or(here), cpu.is_some());
         // Non-reentrance: a pool that still runs the item for this queue runs it again.
         let is_ordered = self.queues[queue].kind == Kind::Ordered;
-        let elsewhere = word.may_run_at(self.pools.list[link.pool].read().id(), is_ordered);
+        let elsewhere = word.may_run_at(self.pools.list[cpu_pwq.pool].read().id(), is_ordered);
         if let Some(last) = elsewhere
             && self.config.sabotage != Some(Sabotage::IgnoreRedirect)
         {
             let last = last.0 as usize;
             let key = self.queues[queue].key;
             match self.arena.executing_on(self.pools.list[last].lock(LockFor::Counts), item, key) {
-                Some(pwq) => link = self.link_of(last, queue, pwq),
+                Some(pwq) => cpu_pwq = self.cpu_pwq_of(last, queue, pwq),
                 None => self.check_pool(last),
             }
         }
         let ticket = self.items[item].pending.unwrap_or_default();
-        self.note_queued(Queueing { item, ticket, queue }, link);
-        let kick =
-            self.arena.enqueue(self.pools.list[link.pool].lock(LockFor::Queue), link.pwq, item);
-        self.kick(link.pool, kick);
+        self.note_queued(Queueing { item, ticket, queue }, cpu_pwq);
+        let kick = self.arena.enqueue(
+            self.pools.list[cpu_pwq.pool].lock(LockFor::Queue),
+            cpu_pwq.pwq,
+            item,
+        );
+        self.kick(cpu_pwq.pool, kick);
     }
 
     /// Queues items whose `PENDING` the caller owns under one hold of the pool's lock.
     pub(super) fn queue_together(
         &mut self,
-        link: Link,
+        cpu_pwq: CpuPwq,
         items: impl Iterator<Item = ItemId> + Clone,
     ) {
         for item in items.clone() {
             let ticket = self.items[item].pending.unwrap_or_default();
             let queue = self.plan.items[item].queue;
-            self.note_queued(Queueing { item, ticket, queue }, link);
+            self.note_queued(Queueing { item, ticket, queue }, cpu_pwq);
         }
-        let core = self.pools.list[link.pool].lock(LockFor::Queue);
-        let enqueue = |kick: Kick, item| kick.or(self.arena.enqueue(core, link.pwq, item));
+        let core = self.pools.list[cpu_pwq.pool].lock(LockFor::Queue);
+        let enqueue = |kick: Kick, item| kick.or(self.arena.enqueue(core, cpu_pwq.pwq, item));
         let kick = items.fold(Kick::None, enqueue);
-        self.kick(link.pool, kick);
+        self.kick(cpu_pwq.pool, kick);
     }
 
     pub(super) fn new_ticket(&mut self, item: ItemId) -> u64 {
@@ -147,27 +155,27 @@ impl Engine<'_> {
         ticket
     }
 
-    pub(super) fn note_queued(&mut self, what: Queueing, link: Link) {
-        self.pools.list[link.pool].nr_listed += 1;
-        self.note(What::Queued(what, Site { pool: link.pool, group: link.group }));
+    pub(super) fn note_queued(&mut self, what: Queueing, cpu_pwq: CpuPwq) {
+        self.pools.list[cpu_pwq.pool].nr_listed += 1;
+        self.note(What::Queued(what, Site { pool: cpu_pwq.pool, group: cpu_pwq.group }));
     }
 
-    /// The queue's link that `pwq` of `pool` belongs to.
-    fn link_of(&self, pool: PoolNo, queue: QueueId, pwq: PwqId) -> Link {
-        self.queues[queue].link_at(pool, pwq).expect("the pool runs an item of the queue")
+    /// The queue's pwq that `pwq` of `pool` belongs to.
+    fn cpu_pwq_of(&self, pool: PoolNo, queue: QueueId, pwq: PwqId) -> CpuPwq {
+        self.queues[queue].cpu_pwq_at(pool, pwq).expect("the pool runs an item of the queue")
     }
 
-    /// The queue's link to the pool that serves items that are queued for `cpu` (`is_named`), or
+    /// The queue's pwq to the pool that serves items that are queued for `cpu` (`is_named`), or
     /// callers there.
-    pub(super) fn link(&mut self, queue: QueueId, cpu: u32, is_named: bool) -> Link {
+    pub(super) fn cpu_pwq(&mut self, queue: QueueId, cpu: u32, is_named: bool) -> CpuPwq {
         let cpu = self.stand_in(queue, cpu, is_named);
         self.queues[queue].cpus.set(cpu as usize, true);
         let is_high = self.queues[queue].is_high;
         let kind = self.queues[queue].pool_kind(cpu, &self.machine);
         let pool = self.pool(kind, is_high);
-        match self.queues[queue].link(pool) {
-            Some(link) => link,
-            None => self.make_link(queue, pool),
+        match self.queues[queue].cpu_pwq(pool) {
+            Some(cpu_pwq) => cpu_pwq,
+            None => self.make_cpu_pwq(queue, pool),
         }
     }
 
@@ -216,14 +224,14 @@ impl Engine<'_> {
     }
 
     #[cold]
-    fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
+    fn make_cpu_pwq(&mut self, queue: QueueId, pool: PoolNo) -> CpuPwq {
         let kind = self.pools.list[pool].kind;
         let it = &self.queues[queue];
         let limit = it.own_limit();
         let node = it.node_of(kind, &self.machine);
         let is_plugged = it.pwqs.begins_plugged(it.kind == Kind::Ordered);
         // All pwqs of an ordered queue share one limit.
-        let known = self.queues[queue].links.first().map(|link| link.group);
+        let known = self.queues[queue].cpu_pwqs.first().map(|cpu_pwq| cpu_pwq.group);
         let slots = self.shared_limit(queue, node);
         let group = match (&slots, known.filter(|_| is_plugged)) {
             (Some(slots), _) => slots.memory().group,
@@ -234,8 +242,8 @@ impl Engine<'_> {
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(slots, raised);
         let pwq = self.pools.list[pool].lock(LockFor::Counts).add_pwq(config);
-        queue.add_link(Link { pool, pwq, group, limit });
-        let link = queue.link(pool).expect("just added");
+        queue.add_cpu_pwq(CpuPwq { pool, pwq, group, limit });
+        let cpu_pwq = queue.cpu_pwq(pool).expect("just added");
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
         if is_plugged && self.config.sabotage != Some(Sabotage::NeverPlug) {
@@ -246,7 +254,7 @@ impl Engine<'_> {
         self.check_core(pool);
         self.note_link(number, pool, true);
         self.create_first(pool);
-        link
+        cpu_pwq
     }
 
     fn shared_limit(&mut self, queue: QueueId, node: Option<u32>) -> Option<Arc<NodeLimit>> {
@@ -399,16 +407,17 @@ impl Engine<'_> {
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
         let it = &self.queues[queue];
         let own = it.own_limit();
-        let nr_own = if it.limits.tells_each() { it.links.len() } else { 0 };
+        let nr_own = if it.limits.tells_each() { it.cpu_pwqs.len() } else { 0 };
         for index in 0..nr_own {
-            let link = self.queues[queue].links[index];
-            if only_changes && own == link.limit {
+            let cpu_pwq = self.queues[queue].cpu_pwqs[index];
+            if only_changes && own == cpu_pwq.limit {
                 continue;
             }
-            self.queues[queue].links[index].limit = own;
-            self.note(What::LimitSet(link.group, own));
-            let kick = self.pools.list[link.pool].lock(LockFor::Find).set_max_active(link.pwq, own);
-            self.kick(link.pool, kick);
+            self.queues[queue].cpu_pwqs[index].limit = own;
+            self.note(What::LimitSet(cpu_pwq.group, own));
+            let kick =
+                self.pools.list[cpu_pwq.pool].lock(LockFor::Find).set_max_active(cpu_pwq.pwq, own);
+            self.kick(cpu_pwq.pool, kick);
         }
         let before: Vec<u32> = self.queues[queue].shared.iter().map(|slots| slots.max()).collect();
         let shared = self.queues[queue].adjust_shared(&self.machine);

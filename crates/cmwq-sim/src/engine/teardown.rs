@@ -73,17 +73,17 @@ impl Engine<'_> {
 
     fn check_pwqs(&mut self) {
         for queue in 0..self.queues.len() {
-            for index in 0..self.queues[queue].links.len() {
-                let link = self.queues[queue].links[index];
-                if self.queues[queue].pwqs.is_retired(link.at()) {
+            for index in 0..self.queues[queue].cpu_pwqs.len() {
+                let cpu_pwq = self.queues[queue].cpu_pwqs[index];
+                if self.queues[queue].pwqs.is_retired(cpu_pwq.at()) {
                     let message =
-                        format!("queue {queue} keeps a retired pwq at pool {}", link.pool);
+                        format!("queue {queue} keeps a retired pwq at pool {}", cpu_pwq.pool);
                     return self.complain("core", message);
                 }
-                let core = self.pools.list[link.pool].lock(LockFor::Find);
-                let load = core.pwq_load(link.pwq);
-                if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_err() {
-                    let message = format!("queue {queue} left {load:?} at pool {}", link.pool);
+                let core = self.pools.list[cpu_pwq.pool].lock(LockFor::Find);
+                let load = core.pwq_load(cpu_pwq.pwq);
+                if load != Some((0, false, false)) || core.remove_pwq(cpu_pwq.pwq).is_err() {
+                    let message = format!("queue {queue} left {load:?} at pool {}", cpu_pwq.pool);
                     return self.complain("core", message);
                 }
             }

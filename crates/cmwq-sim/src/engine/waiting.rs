@@ -194,10 +194,10 @@ impl Engine<'_> {
 
     /// Drops the locks of the queue's pools, after its pwqs were armed.
     fn drop_locks(&mut self, queue: QueueId) {
-        for index in 0..self.queues[queue].links.len() {
-            self.check_pool(self.queues[queue].links[index].pool);
+        for index in 0..self.queues[queue].cpu_pwqs.len() {
+            self.check_pool(self.queues[queue].cpu_pwqs[index].pool);
         }
-        self.helping.flushed += self.queues[queue].links.len() as u64;
+        self.helping.flushed += self.queues[queue].cpu_pwqs.len() as u64;
     }
 
     fn flush_ended(&mut self, me: usize) {

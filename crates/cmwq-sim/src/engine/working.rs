@@ -138,8 +138,8 @@ impl Engine<'_> {
     pub(super) fn begin(&mut self, tid: Tid, pool: PoolNo, id: WorkerId, claim: Claim) -> Turn {
         self.kick(pool, claim.kick);
         let queue = claim.wq.0 as usize;
-        let link = self.queues[queue].link_at(pool, claim.pwq);
-        let site = Site { pool, group: link.map_or(usize::MAX, |link| link.group) };
+        let cpu_pwq = self.queues[queue].cpu_pwq_at(pool, claim.pwq);
+        let site = Site { pool, group: cpu_pwq.map_or(usize::MAX, |cpu_pwq| cpu_pwq.group) };
         match Arena::name_of(claim.item) {
             Name::Barrier(barrier) => {
                 self.wait_is_over(barrier);

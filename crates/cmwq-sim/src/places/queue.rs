@@ -88,7 +88,7 @@ pub(crate) type NodeLimit = cmwq_core::NodeLimit<Memory>;
 
 /// A queue's way into one pool.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct CpuPwq {
     pub(crate) pool: PoolNo,
     pub(crate) pwq: PwqId,
     pub(crate) group: GroupNo,
@@ -96,7 +96,7 @@ pub(crate) struct Link {
     pub(crate) limit: u32,
 }
 
-impl Link {
+impl CpuPwq {
     pub(crate) const fn at(&self) -> PwqRef {
         PwqRef { pool: PoolId(self.pool as u32), pwq: self.pwq }
     }
@@ -159,8 +159,8 @@ pub(crate) struct Queue {
     /// Counters of pwqs that were removed.
     pub(crate) removed: PwqStats,
     /// What else is known of each pwq, in the same order.
-    pub(crate) links: Vec<Link>,
-    /// Which of `links`, of those that were not replaced.
+    pub(crate) cpu_pwqs: Vec<CpuPwq>,
+    /// Which of `cpu_pwqs`, of those that were not replaced.
     by_pool: ByPool<u32>,
     pub(crate) shared: NodeLimits<Memory>,
     pub(crate) flush: FlushState<usize>,
@@ -204,7 +204,7 @@ impl Queue {
             is_frozen: false,
             nr_made: 0,
             removed: PwqStats::default(),
-            links: Vec::new(),
+            cpu_pwqs: Vec::new(),
             by_pool: ByPool::default(),
             shared: NodeLimits::new(),
             flush: FlushState::new(),
@@ -222,21 +222,21 @@ impl Queue {
 
     /// The way into `pool`, if it was made.
     #[inline]
-    pub(crate) fn link(&self, pool: PoolNo) -> Option<Link> {
-        self.by_pool.get(pool).map(|index| self.links[index as usize])
+    pub(crate) fn cpu_pwq(&self, pool: PoolNo) -> Option<CpuPwq> {
+        self.by_pool.get(pool).map(|index| self.cpu_pwqs[index as usize])
     }
 
-    /// The link of a pwq, retired or not.
+    /// The pwq of a pwq, retired or not.
     #[inline]
-    pub(crate) fn link_at(&self, pool: PoolNo, pwq: PwqId) -> Option<Link> {
-        let is_it = |link: &Link| link.pool == pool && link.pwq == pwq;
-        self.link(pool).filter(is_it).or_else(|| self.links.iter().copied().find(is_it))
+    pub(crate) fn cpu_pwq_at(&self, pool: PoolNo, pwq: PwqId) -> Option<CpuPwq> {
+        let is_it = |cpu_pwq: &CpuPwq| cpu_pwq.pool == pool && cpu_pwq.pwq == pwq;
+        self.cpu_pwq(pool).filter(is_it).or_else(|| self.cpu_pwqs.iter().copied().find(is_it))
     }
 
-    pub(crate) fn add_link(&mut self, link: Link) {
-        *self.by_pool.entry(link.pool, 0) = self.links.len() as u32;
-        self.links.push(link);
-        self.pwqs.add(link.at());
+    pub(crate) fn add_cpu_pwq(&mut self, cpu_pwq: CpuPwq) {
+        *self.by_pool.entry(cpu_pwq.pool, 0) = self.cpu_pwqs.len() as u32;
+        self.cpu_pwqs.push(cpu_pwq);
+        self.pwqs.add(cpu_pwq.at());
     }
 
     /// Nothing is led this way any more.
@@ -247,14 +247,14 @@ impl Queue {
 
     pub(crate) fn remove_link(&mut self, at: PwqRef) {
         self.pwqs.remove(at);
-        self.links.retain(|link| link.at() != at);
+        self.cpu_pwqs.retain(|cpu_pwq| cpu_pwq.at() != at);
         self.index_links();
     }
 
     fn index_links(&mut self) {
         self.by_pool = ByPool::default();
         for (index, (at, is_retired)) in self.pwqs.entries().enumerate() {
-            debug_assert_eq!(self.links[index].at(), at, "they are in the same order");
+            debug_assert_eq!(self.cpu_pwqs[index].at(), at, "they are in the same order");
             if !is_retired {
                 *self.by_pool.entry(at.pool.0 as usize, 0) = index as u32;
             }

@@ -294,7 +294,7 @@ mod tests {
     fn a_context_that_comes_back_to_nothing_leaves_again() {
         let runtime = on_one_cpu();
         let wq = runtime.new_wq("late", Spec::of(Kind::Bh)).expect("it is not shut down");
-        let _pool = wq.link(Some(0)).pool;
+        let _pool = wq.cpu_pwq(Some(0)).pool;
         runtime.bh.stop();
         leaves(&runtime.bh);
         runtime.bh.come_back(runtime, 0);

@@ -271,7 +271,7 @@ impl Runtime {
     }
 
     /// A queue whose runs [stay behind](Kind::leaves_runs_behind) is about to get another pool. To
-    /// be called before the new link is published.
+    /// be called before the new pwq is published.
     pub(crate) fn leaves_runs_behind(&self) {
         // ORDERING: no pairing of its own: a thread that finds an item on the new pool takes that
         // pool's lock after the queuer, which saw the pool published.

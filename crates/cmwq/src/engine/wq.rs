@@ -23,16 +23,16 @@ use crate::os::generation;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::record::QueueMirror;
 
+pub(crate) mod cpu_pwq;
+mod cpu_pwqs;
 pub(crate) mod flushes;
-pub(crate) mod link;
-mod links;
 mod max_active;
 mod recorded;
 pub(crate) mod rescuer;
 
+use cpu_pwq::{CpuPwq, Slot};
+use cpu_pwqs::{CpuPwqs, default_attrs};
 use flushes::Flushes;
-use link::{Link, Slot};
-use links::{Links, default_attrs};
 use rescuer::Rescuer;
 
 /// What a queue was asked to be.
@@ -127,7 +127,7 @@ pub(crate) struct State {
     pub(crate) flushes: Option<Box<Flushes>>,
     /// All pwqs, replaced ones that have not drained included.
     pub(crate) pwqs: Pwqs,
-    links: Option<Box<Links>>,
+    cpu_pwqs: Option<Box<CpuPwqs>>,
     pub(crate) limits: Limits,
     pub(crate) nodes: NodeLimits,
     /// Calls of [`Wq::drain`] in progress.
@@ -159,7 +159,7 @@ impl Wq {
                 limits,
                 nodes: NodeLimits::default(),
                 nr_drainers: 0,
-                links: None,
+                cpu_pwqs: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
             mirror,
@@ -171,23 +171,23 @@ impl Wq {
         self.mirror.add_outside(change);
     }
 
-    /// The link for an item that is queued for `cpu`, or from the caller's CPU. The first item
+    /// The pwq for an item that is queued for `cpu`, or from the caller's CPU. The first item
     /// makes it.
     #[inline]
-    pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
+    pub(crate) fn cpu_pwq(&self, cpu: Option<u32>) -> &CpuPwq {
         let (slots, index) = self.slot(cpu);
         match slots[index].get() {
-            Some(link) => link,
-            None => self.make_link(slots, index),
+            Some(cpu_pwq) => cpu_pwq,
+            None => self.make_cpu_pwq(slots, index),
         }
     }
 
-    /// As [`link`](Self::link), for an item that the queue has let in. `None`: there was no link,
-    /// and the queue has been destroyed meanwhile.
+    /// As [`cpu_pwq`](Self::cpu_pwq), for an item that the queue has let in. `None`: there was
+    /// none, and the queue has been destroyed meanwhile.
     #[inline]
-    pub(crate) fn link_unless_gone(&self, cpu: Option<u32>) -> Option<&Link> {
+    pub(crate) fn cpu_pwq_unless_gone(&self, cpu: Option<u32>) -> Option<&CpuPwq> {
         let (slots, index) = self.slot(cpu);
-        slots[index].get().or_else(|| self.make_link_unless_gone(slots, index))
+        slots[index].get().or_else(|| self.make_cpu_pwq_unless_gone(slots, index))
     }
 
     #[inline]
@@ -223,7 +223,7 @@ impl Wq {
     pub(crate) fn is_congested(&self, cpu: Option<u32>) -> bool {
         let Some(slots) = self.slots.get() else { return false };
         let index = if slots.len() == 1 { 0 } else { self.runtime.slot(self.spec.kind, cpu) };
-        let Some(&Link { pool, pwq }) = slots[index].get() else { return false };
+        let Some(&CpuPwq { pool, pwq }) = slots[index].get() else { return false };
         pool.read(|core, _| core.waiting(pwq)).is_some_and(|waiting| waiting.for_limit > 0)
     }
 
@@ -243,9 +243,9 @@ impl Wq {
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in state.pwqs.iter() {
-            if let Some(pool) = self.runtime.pool(link.pool) {
-                sum += pool.stats_of(link.pwq);
+        for cpu_pwq in state.pwqs.iter() {
+            if let Some(pool) = self.runtime.pool(cpu_pwq.pool) {
+                sum += pool.stats_of(cpu_pwq.pwq);
             }
         }
         sum
@@ -266,9 +266,9 @@ impl Wq {
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in state.pwqs.iter() {
-            let Some(pool) = self.runtime.pool(link.pool) else { continue };
-            sum += pool.read(|core, _| core.stats(link.pwq)).unwrap_or_default();
+        for cpu_pwq in state.pwqs.iter() {
+            let Some(pool) = self.runtime.pool(cpu_pwq.pool) else { continue };
+            sum += pool.read(|core, _| core.stats(cpu_pwq.pwq)).unwrap_or_default();
         }
         sum.progress()
     }

@@ -10,9 +10,9 @@
 mod board;
 mod closure;
 mod countdown;
+mod cpu_pwq;
 mod event;
 mod flushing;
-mod link;
 mod mutation;
 mod mutex;
 mod parker;

@@ -49,7 +49,7 @@ fn looking_wakes_nobody_and_lists_nothing() {
     let runtime = runtime();
     let spec = Spec { max_active: 2, ..Spec::of(Kind::Percpu) };
     let wq = runtime.new_wq("looked at", spec).expect("it is not shut down");
-    let pool = wq.link(Some(0)).pool;
+    let pool = wq.cpu_pwq(Some(0)).pool;
     let workers = [hire(pool), hire(pool)];
     let running = queue(&wq);
     let Next::Run(_) = pool.lock(LockFor::Find).core.next(workers[1].0, || 0) else {

@@ -6,8 +6,8 @@ use super::boards::{MOST_PODS, Plain};
 use crate::help::board::Entry;
 use crate::help::choose::to_help;
 use crate::help::{
-    Ask, Facts, Instead, Length, Set, any, asks, collects, instead_of, others_wait,
-    to_ask, to_visit, to_watch, wants_help,
+    Ask, Facts, Instead, Length, Set, any, asks, collects, instead_of, others_wait, to_ask,
+    to_visit, to_watch, wants_help,
 };
 use crate::tests::support::{Rng, steps};
 

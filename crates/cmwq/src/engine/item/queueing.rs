@@ -11,7 +11,7 @@ use cmwq_core::{Closed, Enqueued, Kick, LockFor, WorkFn, WorkItem, WorkWord};
 use crate::engine::item::caller_computes;
 use crate::engine::runtime::claiming::{Claimed, claim};
 use crate::engine::threads::current;
-use crate::engine::wq::link::Link;
+use crate::engine::wq::cpu_pwq::CpuPwq;
 use crate::engine::wq::{Kind, Queueing, Wq};
 use crate::os::notice::{self, Notice};
 use crate::os::sync::leaves_out;
@@ -52,7 +52,7 @@ impl Wq {
         self.length() != Length::Short && self.spec.kind.may_leave(cpu.is_some())
     }
 
-    /// The CPU whose link an item that is queued now uses; `None`: the caller's. To be asked once
+    /// The CPU whose pwq an item that is queued now uses; `None`: the caller's. To be asked once
     /// for each item, since items take turns.
     #[inline]
     fn choose(&self, cpu: Option<u32>) -> Option<u32> {
@@ -60,7 +60,7 @@ impl Wq {
             return cpu;
         }
         // Who was let in before the queue was destroyed is refused later.
-        let usual = self.link_unless_gone(None)?;
+        let usual = self.cpu_pwq_unless_gone(None)?;
         caller_computes::other_cpu(usual.pool, self.length())
     }
 
@@ -80,11 +80,11 @@ impl Wq {
         let seen = unsafe { item.as_ref() }.word();
         // SAFETY: passed on to the caller.
         let claim_first = || unsafe { self.claim_and_queue(cpu, item) };
-        let Some(link) = self.link_of_idle(cpu, seen) else { return claim_first() };
-        let Link { pool, pwq } = *link;
+        let Some(cpu_pwq) = self.cpu_pwq_of_idle(cpu, seen) else { return claim_first() };
+        let CpuPwq { pool, pwq } = *cpu_pwq;
         if pool.inbox.is_saturated() {
             // SAFETY: passed on to the caller.
-            let is_pushed = unsafe { self.push_idle(link, item, seen, cpu) };
+            let is_pushed = unsafe { self.push_idle(cpu_pwq, item, seen, cpu) };
             return if is_pushed { Queueing::Queued } else { claim_first() };
         }
         if self.spec.limits().are_shared() {
@@ -94,7 +94,7 @@ impl Wq {
         // SAFETY: valid by the caller's promise.
         let func = unsafe { item.as_ref() }.func();
         let mut guard = pool.lock(LockFor::Queue);
-        let queued = if self.is_replaced(link, &guard.core) {
+        let queued = if self.is_replaced(cpu_pwq, &guard.core) {
             Enqueued::Changed
         } else {
             // SAFETY: passed on to the caller.
@@ -110,15 +110,15 @@ impl Wq {
         Queueing::Queued
     }
 
-    /// The link of an item that can be claimed and queued in one step: an idle item whose last pool
-    /// is that of the link, or none. `seen`: the item's word.
+    /// The pwq of an item that can be claimed and queued in one step: an idle item whose last pool
+    /// is that of the pwq, or none. `seen`: the item's word.
     #[inline]
-    fn link_of_idle(&self, cpu: Option<u32>, seen: WorkWord) -> Option<&Link> {
+    fn cpu_pwq_of_idle(&self, cpu: Option<u32>, seen: WorkWord) -> Option<&CpuPwq> {
         if !seen.is_idle() || !self.lets_in() || self.has_choice(cpu) {
             return None;
         }
-        let link = self.link(cpu);
-        seen.last_pool().is_none_or(|last| last == link.pool.id).then_some(link)
+        let cpu_pwq = self.cpu_pwq(cpu);
+        seen.last_pool().is_none_or(|last| last == cpu_pwq.pool.id).then_some(cpu_pwq)
     }
 
     /// Pushes an item into the inbox of a saturated pool. `false`: the item's word has changed
@@ -129,7 +129,7 @@ impl Wq {
     #[inline]
     unsafe fn push_idle(
         &self,
-        &Link { pool, pwq }: &Link,
+        &CpuPwq { pool, pwq }: &CpuPwq,
         item: NonNull<WorkItem>,
         seen: WorkWord,
         cpu: Option<u32>,
@@ -225,7 +225,7 @@ impl Wq {
         unsafe { self.queue_let_in(self.choose(cpu), cpu, item) }
     }
 
-    /// Queues an item whose PENDING the caller owns, and which the queue has let in, by the link of
+    /// Queues an item whose PENDING the caller owns, and which the queue has let in, by the pwq of
     /// `way`; or refuses it, where the queue is being destroyed since. `cpu`: the CPU that was
     /// asked for.
     ///
@@ -240,8 +240,8 @@ impl Wq {
     ) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
-        while let Some(link) = self.link_unless_gone(way) {
-            let (mut pool, mut pwq) = (link.pool, link.pwq);
+        while let Some(cpu_pwq) = self.cpu_pwq_unless_gone(way) {
+            let (mut pool, mut pwq) = (cpu_pwq.pool, cpu_pwq.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
             let elsewhere = word.may_run_at(pool.id, self.spec.kind == Kind::Ordered);
             let mut guard = None;
@@ -262,7 +262,7 @@ impl Wq {
                 pool.unlock(guard, Kick::None);
                 break;
             }
-            if !is_redirected && self.is_replaced(link, &guard.core) {
+            if !is_redirected && self.is_replaced(cpu_pwq, &guard.core) {
                 // The successor was published before the pwq was retired, so this ends.
                 pool.unlock(guard, Kick::None);
                 continue;
@@ -290,8 +290,8 @@ impl Wq {
         items: &[NonNull<WorkItem>],
         mut refused: impl FnMut(NonNull<WorkItem>, Closed),
     ) {
-        let link = if self.lets_in_from_timer() { self.link_unless_gone(cpu) } else { None };
-        let Some(link) = link else {
+        let cpu_pwq = if self.lets_in_from_timer() { self.cpu_pwq_unless_gone(cpu) } else { None };
+        let Some(cpu_pwq) = cpu_pwq else {
             for &item in items {
                 // SAFETY: valid by the caller's promise.
                 let why = self.refuse(unsafe { item.as_ref() });
@@ -303,9 +303,9 @@ impl Wq {
         // SAFETY: valid by the caller's promise.
         let word = |item: &NonNull<WorkItem>| unsafe { item.as_ref() }.word();
         let is_ordered = self.spec.kind == Kind::Ordered;
-        for (hold, run) in delayed::holds(items, link.pool.id, is_ordered, word) {
+        for (hold, run) in delayed::holds(items, cpu_pwq.pool.id, is_ordered, word) {
             // SAFETY: passed on to the caller.
-            if hold == Hold::One && unsafe { self.queue_together(link, cpu, run) } {
+            if hold == Hold::One && unsafe { self.queue_together(cpu_pwq, cpu, run) } {
                 continue;
             }
             for &item in run {
@@ -319,24 +319,24 @@ impl Wq {
     }
 
     /// Queues items under one hold of the pool's lock and with one wake-up. `cpu`: the one that was
-    /// asked for. `false`: the link has been replaced meanwhile, or the queue is being destroyed.
+    /// asked for. `false`: the pwq has been replaced meanwhile, or the queue is being destroyed.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item, whose PENDING the caller owns.
     unsafe fn queue_together(
         &self,
-        link: &Link,
+        cpu_pwq: &CpuPwq,
         cpu: Option<u32>,
         items: &[NonNull<WorkItem>],
     ) -> bool {
-        let &Link { pool, pwq } = link;
+        let &CpuPwq { pool, pwq } = cpu_pwq;
         // They are told of behind the lock, where they may be gone.
         let to_tell = if cfg!(feature = "tracing") { items } else { &[] };
         // SAFETY: valid by the caller's promise.
         let names = to_tell.iter().map(|item| (item.as_ptr(), unsafe { item.as_ref() }.func()));
         let names: Vec<_> = names.collect();
         let (mut guard, mut kick) = (pool.lock(LockFor::Queue), Kick::None);
-        let is_open = self.still_lets_in() && !self.is_replaced(link, &guard.core);
+        let is_open = self.still_lets_in() && !self.is_replaced(cpu_pwq, &guard.core);
         if is_open {
             for &item in items {
                 trace::queue_work(self, pool, item, cpu);

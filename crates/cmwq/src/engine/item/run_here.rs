@@ -16,7 +16,7 @@ use crate::engine::pool::Pool;
 use crate::engine::threads::current::{self, Here, ThreadRun};
 use crate::engine::threads::invoke;
 use crate::engine::tools::attrs::Priority;
-use crate::engine::wq::link::Link;
+use crate::engine::wq::cpu_pwq::CpuPwq;
 use crate::engine::wq::{Queueing, Wq};
 use crate::record::trace;
 
@@ -56,12 +56,12 @@ impl Wq {
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), of a fresh item.
     pub(crate) unsafe fn run_or_queue(&self, item: NonNull<WorkItem>) -> Ran {
-        // Of a queue that lets nothing in no link may be made.
+        // Of a queue that lets nothing in no pwq may be made.
         if self.spec.kind.may_leave(false) && self.lets_in() {
-            let link = self.link(None);
-            if self.may_run_here(link.pool) {
+            let cpu_pwq = self.cpu_pwq(None);
+            if self.may_run_here(cpu_pwq.pool) {
                 // SAFETY: passed on to the caller.
-                return unsafe { self.offer(link, item) };
+                return unsafe { self.offer(cpu_pwq, item) };
             }
         }
         // SAFETY: passed on to the caller.
@@ -70,8 +70,8 @@ impl Wq {
 
     /// # Safety
     /// As for [`run_or_queue`](Self::run_or_queue).
-    unsafe fn offer(&self, &Link { pool, pwq }: &Link, item: NonNull<WorkItem>) -> Ran {
-        debug_assert!(!self.is_replaceable(), "links of managed queues stay");
+    unsafe fn offer(&self, &CpuPwq { pool, pwq }: &CpuPwq, item: NonNull<WorkItem>) -> Ran {
+        debug_assert!(!self.is_replaceable(), "cpu_pwqs of managed queues stay");
         // SAFETY: valid by the caller's promise.
         let item_ref = unsafe { item.as_ref() };
         let (was, func) = (item_ref.claim(), item_ref.func());

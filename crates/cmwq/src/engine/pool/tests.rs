@@ -7,7 +7,7 @@ use cmwq_core::{LockFor, WorkItem};
 use super::*;
 use crate::engine::process::{on_one_cpu, without_threads};
 use crate::engine::runtime::Machine;
-use crate::engine::wq::link::Link;
+use crate::engine::wq::cpu_pwq::CpuPwq;
 use crate::engine::wq::{Kind, Spec};
 use crate::os::topo::Pod;
 
@@ -44,7 +44,7 @@ fn a_lock_is_not_just_dropped_where_somebody_is_to_be_woken() {
     let runtime = on_one_cpu();
     runtime.set_fault_no_threads(true);
     let wq = runtime.new_wq("forgotten", Spec::of(Kind::Percpu)).expect("it is not shut down");
-    let &Link { pool, pwq } = wq.link(Some(0));
+    let &CpuPwq { pool, pwq } = wq.cpu_pwq(Some(0));
     let mut guard = pool.lock(LockFor::Counts);
     let id = guard.core.worker_new();
     let _ = guard.core.worker_created(id, None, 0);

@@ -50,7 +50,7 @@ impl Wq {
     /// [will be refused](Closed::still_lets_in). Otherwise he would come to pwqs that are removed,
     /// and they would be waited for under WQ, which his item may need.
     fn await_who_was_let_in(&self) {
-        // Who makes another link takes WQ later, and sees that the queue is closed.
+        // Who makes another pwq takes WQ later, and sees that the queue is closed.
         let pwqs = lock(&self.state).pwqs.clone();
         let pools = pwqs.iter().filter_map(|at| self.runtime.pool(at.pool));
         pools.for_each(|pool| drop(pool.lock(LockFor::Counts)));

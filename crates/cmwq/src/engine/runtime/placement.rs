@@ -368,7 +368,7 @@ impl Runtime {
     /// elsewhere.
     pub(crate) fn rescan(&'static self, repin: bool) {
         self.placement.is_mask_set.wait(None);
-        self.place_by(repin, || self.see());
+        self.rescan_with(repin, || self.see());
     }
 
     /// As [`Self::rescan`], by the service thread or its creator, unless somebody is changing
@@ -377,7 +377,7 @@ impl Runtime {
     #[must_use]
     pub(crate) fn try_rescan(&'static self, repin: bool) -> bool {
         let Some(changing) = try_lock(&self.placement.changing) else { return false };
-        self.place_by_under(&changing, repin, || self.see());
+        self.rescan_under(&changing, repin, || self.see());
         true
     }
 
@@ -399,12 +399,12 @@ impl Runtime {
     }
 
     /// As [`Self::rescan`]; `see` says which CPUs the process has, if it can.
-    pub(crate) fn place_by(&'static self, repin: bool, see: impl FnOnce() -> Option<CpuSet>) {
-        self.place_by_under(&lock(&self.placement.changing), repin, see);
+    pub(crate) fn rescan_with(&'static self, repin: bool, see: impl FnOnce() -> Option<CpuSet>) {
+        self.rescan_under(&lock(&self.placement.changing), repin, see);
     }
 
     /// Under the lock: who looked before a change must not have his say after who looked later.
-    fn place_by_under(
+    fn rescan_under(
         &'static self,
         _changing: &MutexGuard<'_, ()>,
         repin: bool,
@@ -433,7 +433,7 @@ impl Runtime {
     /// The process has these CPUs now.
     #[cfg(test)]
     pub(crate) fn allow(&'static self, allowed: &CpuSet) {
-        self.place_by(true, || Some(allowed.clone()));
+        self.rescan_with(true, || Some(allowed.clone()));
     }
 
     /// The scope of queues that name none. KERNEL: the parameter `default_affinity_scope` — same.

@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
     use crate::engine::process::on_one_cpu;
+    use crate::engine::wq::cpu_pwq::CpuPwq;
     use crate::engine::wq::flushes::Flusher;
-    use crate::engine::wq::link::Link;
     use crate::engine::wq::{Kind, Spec};
     use crate::os::sense::current_cpu_time;
     use crate::record::Role;
@@ -114,7 +114,7 @@ mod tests {
         let runtime = on_one_cpu();
         runtime.set_fault_no_threads(true);
         let wq = runtime.new_wq("flushed", Spec::of(Kind::Percpu)).expect("it is not shut down");
-        let &Link { pool, pwq } = wq.link(Some(0));
+        let &CpuPwq { pool, pwq } = wq.cpu_pwq(Some(0));
         let item = WorkItem::new(nothing);
         assert!(!item.claim().is_pending());
         let mut guard = pool.lock(LockFor::Queue);

@@ -29,7 +29,7 @@ fn shared() -> Arc<Shared> {
     let runtime = on_one_cpu();
     runtime.set_fault_no_threads(true);
     let wq = runtime.new_wq("model", Spec::of(Kind::Percpu)).expect("it is not shut down");
-    let pool = wq.link(Some(0)).pool;
+    let pool = wq.cpu_pwq(Some(0)).pool;
     let [(worker, _), _] = [hire(pool), hire(pool)];
     let item = Box::leak(Box::new(WorkItem::new(nothing)));
     // SAFETY: it lives for ever.

@@ -160,10 +160,10 @@ fn the_last_look_holds() {
         let truth = Arc::new(Mutex::new((0..2).collect::<CpuSet>()));
         let other = {
             let truth = Arc::clone(&truth);
-            thread::spawn(move || runtime.look(true, || Some(lock(&truth).clone())))
+            thread::spawn(move || runtime.rescan_with(true, || Some(lock(&truth).clone())))
         };
         *lock(&truth) = CpuSet::single(0);
-        runtime.look(true, || Some(lock(&truth).clone()));
+        runtime.rescan_with(true, || Some(lock(&truth).clone()));
         other.join().unwrap();
         assert_eq!(runtime.placement.now().allowed, CpuSet::single(0));
     });
@@ -197,7 +197,7 @@ fn an_items_last_pool_may_be_renewed() {
         changer.join().unwrap();
         assert_eq!(count.get(), queued);
         for (wq, nice) in [(&wq, 3), (&other, 6)] {
-            let pool = wq.handle().link(None).pool;
+            let pool = wq.handle().cpu_pwq(None).pool;
             assert_eq!((wq.attrs().nice, pool.spec().priority.nice), (nice, nice));
             wq.flush();
         }

@@ -17,15 +17,15 @@ pub(crate) fn coarse() -> Nanos {
     nanos(now)
 }
 
-/// The coarse clock as of the last [`refresh_coarse`]: an item's start takes a tenth longer with a look at
-/// the clock itself.
+/// The coarse clock as of the last [`refresh_coarse`]: an item's start takes a tenth longer where
+/// it reads the clock itself.
 #[inline]
 pub(crate) fn lately() -> Nanos {
     // ORDERING: no pairing: a time that nobody concludes anything from.
     LATELY.load(Ordering::Relaxed)
 }
 
-/// Looks at the coarse clock, for [`lately`].
+/// Reads the coarse clock, for [`lately`].
 pub(crate) fn refresh_coarse() {
     // ORDERING: no pairing: as above.
     LATELY.store(coarse(), Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Which pools a queue's slots lead to: making links, replacing them, removing replaced pwqs.
+//! Which pwqs a queue's slots lead to: making them, replacing them, removing those replaced.
 //!
-//! A change publishes the new link first and then retires the old pwq under its pool's lock. A
+//! A change publishes the new pwq first and then retires the old one under its pool's lock. A
 //! thread that queues meanwhile takes the pool's lock before that, and its item is served there, or
-//! after it: then the pwq refuses the item, and the thread finds the new link. Only unbound and
-//! ordered queues have links that change; their pools are never saturated, so the way into a pool
+//! after it: then the pwq refuses the item, and the thread finds the new pwq. Only unbound and
+//! ordered queues have pwqs that change; their pools are never saturated, so the way into a pool
 //! without its lock (its inbox) never leads to a retired pwq.
 //!
 //! Which slots and pwqs that are is said by [`Pwqs`].
@@ -14,7 +14,7 @@ use std::mem;
 
 use cmwq_core::{Kick, LockFor, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs};
 
-use super::link::{Link, Slot, Store};
+use super::cpu_pwq::{CpuPwq, Slot, Store};
 use super::{Kind, Spec, State, Wq};
 use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::placement::Layout;
@@ -23,9 +23,9 @@ use crate::engine::tools::attrs::Attrs;
 use crate::engine::tools::limit::{Memory, NodeCpus};
 use crate::os::sync::{Arc, lock};
 
-/// What a queue needs for its links, made with the first one. Lock: WQ.
+/// What a queue needs for its pwqs, made with the first one. Lock: WQ.
 #[derive(Debug)]
-pub(super) struct Links {
+pub(super) struct CpuPwqs {
     /// `None`: the default ones.
     attrs: Option<Attrs>,
     store: Store,
@@ -40,49 +40,49 @@ struct After {
     unused: Vec<&'static Pool>,
 }
 
-impl Links {
+impl CpuPwqs {
     fn new() -> Self {
         Self { attrs: None, store: Store::new(), removed: PwqStats::default() }
     }
 }
 
 impl State {
-    fn links(&mut self) -> &mut Links {
-        self.links.get_or_insert_with(|| Box::new(Links::new()))
+    fn cpu_pwqs(&mut self) -> &mut CpuPwqs {
+        self.cpu_pwqs.get_or_insert_with(|| Box::new(CpuPwqs::new()))
     }
 
     /// Attributes that are not the default ones.
     pub(crate) fn attrs_set(&self) -> Option<Attrs> {
-        self.links.as_ref()?.attrs.clone()
+        self.cpu_pwqs.as_ref()?.attrs.clone()
     }
 
     /// Counters of pwqs that were removed.
     pub(crate) fn removed(&self) -> PwqStats {
-        self.links.as_ref().map_or_else(PwqStats::default, |links| links.removed)
+        self.cpu_pwqs.as_ref().map_or_else(PwqStats::default, |cpu_pwqs| cpu_pwqs.removed)
     }
 
     pub(crate) fn count_removed(&mut self, stats: PwqStats) {
-        self.links().removed += stats;
+        self.cpu_pwqs().removed += stats;
     }
 }
 
 impl Wq {
-    /// Whether the queue's links can be replaced.
+    /// Whether the queue's pwqs can be replaced.
     #[inline]
     pub(crate) fn is_replaceable(&self) -> bool {
         self.spec.kind.is_replaceable()
     }
 
-    /// Whether this link was replaced, so that the slot has to be read again. `pool`: the link's,
+    /// Whether this pwq was replaced, so that the slot has to be read again. `pool`: the pwq's,
     /// locked.
     #[inline]
-    pub(crate) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
+    pub(crate) fn is_replaced(&self, cpu_pwq: &CpuPwq, pool: &PoolState) -> bool {
         let leads_here = || {
             let slot = self.slots.get().and_then(|slots| slots.first());
-            slot.and_then(Slot::get).is_some_and(|now| std::ptr::eq(now, link))
+            slot.and_then(Slot::get).is_some_and(|now| std::ptr::eq(now, cpu_pwq))
         };
         self.is_replaceable()
-            && pool.is_replaced(link.pwq, self.key, self.spec.kind == Kind::Ordered, leads_here)
+            && pool.is_replaced(cpu_pwq.pwq, self.key, self.spec.kind == Kind::Ordered, leads_here)
     }
 
     /// Its attributes.
@@ -91,8 +91,8 @@ impl Wq {
     }
 
     fn attrs_in(&self, state: &State) -> Attrs {
-        let links = state.links.as_ref();
-        links.and_then(|links| links.attrs.clone()).unwrap_or_else(|| self.default_attrs())
+        let cpu_pwqs = state.cpu_pwqs.as_ref();
+        cpu_pwqs.and_then(|cpu_pwqs| cpu_pwqs.attrs.clone()).unwrap_or_else(|| self.default_attrs())
     }
 
     pub(crate) fn default_attrs(&self) -> Attrs {
@@ -110,33 +110,38 @@ impl Wq {
     /// The attributes of a queue that nothing was queued on yet.
     pub(crate) fn set_first_attrs(&self, attrs: Attrs) {
         let mut state = lock(&self.state);
-        state.links().attrs = Some(attrs);
+        state.cpu_pwqs().attrs = Some(attrs);
         self.record_settings(&state);
     }
 
-    // ---- links
+    // ---- pwqs
 
     #[cold]
-    pub(super) fn make_link<'a>(&'a self, slots: &'a [Slot], index: usize) -> &'a Link {
-        self.make_link_in(&mut lock(&self.state), slots, index)
+    pub(super) fn make_cpu_pwq<'a>(&'a self, slots: &'a [Slot], index: usize) -> &'a CpuPwq {
+        self.make_cpu_pwq_in(&mut lock(&self.state), slots, index)
     }
 
-    /// As [`make_link`](Self::make_link). `None`: the queue has been destroyed, and who would take
-    /// the link down again?
+    /// As [`make_cpu_pwq`](Self::make_cpu_pwq). `None`: the queue has been destroyed, and who would
+    /// take the pwq down again?
     #[cold]
-    pub(super) fn make_link_unless_gone<'a>(
+    pub(super) fn make_cpu_pwq_unless_gone<'a>(
         &'a self,
         slots: &'a [Slot],
         index: usize,
-    ) -> Option<&'a Link> {
+    ) -> Option<&'a CpuPwq> {
         let mut state = lock(&self.state);
         let is_gone = self.is_going() && state.pwqs.is_empty();
-        (!is_gone).then(|| self.make_link_in(&mut state, slots, index))
+        (!is_gone).then(|| self.make_cpu_pwq_in(&mut state, slots, index))
     }
 
-    fn make_link_in<'a>(&'a self, state: &mut State, slots: &'a [Slot], index: usize) -> &'a Link {
-        if let Some(link) = slots[index].get() {
-            return link;
+    fn make_cpu_pwq_in<'a>(
+        &'a self,
+        state: &mut State,
+        slots: &'a [Slot],
+        index: usize,
+    ) -> &'a CpuPwq {
+        if let Some(cpu_pwq) = slots[index].get() {
+            return cpu_pwq;
         }
         loop {
             let layout = self.layout(state);
@@ -190,9 +195,9 @@ impl Wq {
     ) -> bool {
         let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
         let Some(pwq) = self.add_pwq(state, found, cpu, layout) else { return false };
-        let link = state.links().store.link(Link { pool: found.pool, pwq });
+        let cpu_pwq = state.cpu_pwqs().store.cpu_pwq(CpuPwq { pool: found.pool, pwq });
         // SAFETY: the store is dropped with the queue, as the slots are.
-        unsafe { slot.set(link) };
+        unsafe { slot.set(cpu_pwq) };
         true
     }
 
@@ -248,7 +253,7 @@ impl Wq {
     /// same.
     pub(crate) fn apply_attrs(&self, attrs: Attrs) {
         debug_assert!(self.is_replaceable());
-        self.change(|state| state.links().attrs = Some(attrs));
+        self.change(|state| state.cpu_pwqs().attrs = Some(attrs));
     }
 
     /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all. `what` is
@@ -258,7 +263,7 @@ impl Wq {
         self.change(|state| {
             let mut attrs = self.attrs_in(state);
             what(&mut attrs);
-            state.links().attrs = Some(attrs);
+            state.cpu_pwqs().attrs = Some(attrs);
         });
     }
 
@@ -270,7 +275,7 @@ impl Wq {
         self.change(|state| {
             are_before = self.attrs_in(state) == *before;
             if are_before {
-                state.links().attrs = Some(attrs);
+                state.cpu_pwqs().attrs = Some(attrs);
             }
         });
         are_before
@@ -306,7 +311,7 @@ impl Wq {
         let Some(slots) = self.slots.get() else { return };
         let mut has_moved = false;
         for (index, slot) in slots.iter().enumerate() {
-            let Some(now) = slot.get().map(|link| link.pool.id) else { continue };
+            let Some(now) = slot.get().map(|cpu_pwq| cpu_pwq.pool.id) else { continue };
             // One after the other: a pool that is found, and has no queue yet, may be renewed.
             while let Some(found) = self.pool_behind(layout, index)
                 && Pwqs::moves(now, found.pool.id)
@@ -322,7 +327,8 @@ impl Wq {
         if !has_moved {
             return;
         }
-        let is_led = |at| slots.iter().any(|slot| slot.get().is_some_and(|link| link.at() == at));
+        let is_led =
+            |at| slots.iter().any(|slot| slot.get().is_some_and(|cpu_pwq| cpu_pwq.at() == at));
         for at in state.pwqs.replaced(is_led) {
             self.retire(state, at, after);
         }

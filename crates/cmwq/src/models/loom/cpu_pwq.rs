@@ -4,7 +4,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{News, check};
-use crate::engine::wq::link::{Slot, Store};
+use crate::engine::wq::cpu_pwq::{Slot, Store};
 
 fn news() -> News {
     let news = News::new();

@@ -1,8 +1,9 @@
-//! A queue's links to pools: a slot per CPU or pod, with a pointer that can be replaced.
+//! A queue's pwqs: a slot per CPU or pod, with a pointer that can be replaced, as the kernel's
+//! `wq->cpu_pwq`.
 //!
-//! A thread that has read a slot may go on with the old link while the slot is replaced: links live
-//! as long as their queue, and the pwq that a link names says under its pool's lock whether it
-//! still takes items.
+//! A thread that has read a slot may go on with the old pwq while the slot is replaced: what a slot
+//! led to lives as long as the queue, and the pwq says under its pool's lock whether it still takes
+//! items.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -14,19 +15,19 @@ use crate::os::published::Pointer;
 
 /// A queue's pwq in one pool.
 #[derive(Clone, Copy)]
-pub(crate) struct Link {
+pub(crate) struct CpuPwq {
     pub(crate) pool: &'static Pool,
     pub(crate) pwq: PwqId,
 }
 
-impl Link {
+impl CpuPwq {
     pub(crate) fn at(&self) -> PwqRef {
         PwqRef { pool: self.pool.id, pwq: self.pwq }
     }
 }
 
-/// Where a link is found: empty until the first item needs it.
-pub(crate) struct Slot<T = Link> {
+/// Where a pwq is found: empty until the first item needs it.
+pub(crate) struct Slot<T = CpuPwq> {
     way: Pointer<T>,
 }
 
@@ -35,14 +36,14 @@ impl<T> Slot<T> {
         Self { way: Pointer::nowhere() }
     }
 
-    /// The link, if there is one yet.
+    /// The pwq, if there is one yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: null, or of a store that outlives the slot's borrow, by the promise to `set`.
         unsafe { self.way.get().as_ref() }
     }
 
-    /// Sets or replaces the link. By one thread at a time.
+    /// Sets or replaces the pwq. By one thread at a time.
     ///
     /// # Safety
     /// `way` must come from a [`Store`] that lives as long as this slot is used.
@@ -51,8 +52,8 @@ impl<T> Slot<T> {
     }
 }
 
-/// All links that a queue's slots ever had. Lock: WQ.
-pub(crate) struct Store<T = Link>(Vec<NonNull<T>>);
+/// All pwqs that a queue's slots ever had. Lock: WQ.
+pub(crate) struct Store<T = CpuPwq>(Vec<NonNull<T>>);
 
 // SAFETY: it owns what it points at, and hands out shared access only.
 unsafe impl<T: Send + Sync> Send for Store<T> {}
@@ -77,10 +78,10 @@ impl<T> Store<T> {
     }
 }
 
-impl Store<Link> {
-    /// The link, kept once however often it is asked for: changing back and forth takes no memory.
-    pub(crate) fn link(&mut self, link: Link) -> NonNull<Link> {
-        self.find(|known| known.at() == link.at()).unwrap_or_else(|| self.keep(link))
+impl Store<CpuPwq> {
+    /// The pwq, kept once however often it is asked for: changing back and forth takes no memory.
+    pub(crate) fn cpu_pwq(&mut self, cpu_pwq: CpuPwq) -> NonNull<CpuPwq> {
+        self.find(|known| known.at() == cpu_pwq.at()).unwrap_or_else(|| self.keep(cpu_pwq))
     }
 }
 
@@ -93,7 +94,7 @@ impl<T> Drop for Store<T> {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for CpuPwq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.at().fmt(f)
     }
