@@ -37,8 +37,8 @@ pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
 /// [`Set::SUMMED`]: cmwq_core::help::Set::SUMMED
 #[must_use]
 pub fn on_board(cpu: u32) -> [bool; 4] {
-    let pods = pool(true, cpu).and_then(|pool| pool.pods);
-    pods.map_or([false; 4], |(pods, pod)| Set::SUMMED.map(|set| pods.has(set, pod)))
+    let pod = pool(true, cpu).and_then(|pool| pool.pod);
+    pod.map_or([false; 4], |pod| Set::SUMMED.map(|set| pod.board.has(set, pod.number)))
 }
 
 /// The workers of each pool of unbound and ordered queues that has any, and attributes that are not

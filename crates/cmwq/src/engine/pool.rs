@@ -35,17 +35,17 @@ use crate::record::{PoolMirror, Reason, WorkerMirror};
 
 mod alarms;
 mod attach;
+pub(crate) mod board;
 mod counters;
 mod creation;
 mod guard;
 mod helping;
-pub(crate) mod pods;
 mod recorded;
 
 use alarms::Alarms;
 use attach::Attachment;
+use board::Pod;
 pub(crate) use guard::PoolGuard;
-use pods::Pods;
 
 /// What a pool is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,8 +129,8 @@ pub(crate) struct Pool {
     alarms: Alarms,
     /// It is on the service's list of ticking pools.
     is_ticking: AtomicBool,
-    /// The managed pods that help each other, and which of them this is.
-    pub(crate) pods: Option<(&'static Pods, usize)>,
+    /// Of several managed pods, which help each other: which one it is.
+    pub(crate) pod: Option<Pod>,
     /// Its items are so short that helping is not worth it, see
     /// [`help::short_items`](cmwq_core::help::short_items). Written under the lock.
     has_short_items: AtomicBool,
@@ -175,23 +175,23 @@ impl Pool {
     pub(crate) fn new(
         id: PoolId,
         spec: PoolSpec,
-        pods: Option<(&'static Pods, usize)>,
+        pod: Option<Pod>,
         runtime: &'static Runtime,
     ) -> Box<Self> {
-        let placed = runtime.placement.now().place(&runtime.machine, &spec, pods.is_some());
+        let placed = runtime.placement.now().place(&runtime.machine, &spec, pod.is_some());
         let Belonging { concurrency, is_disassociated, .. } = placed.belonging;
         let may_help = placed.belonging.may_help();
-        let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), concurrency, pods.is_some());
+        let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), concurrency, pod.is_some());
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
         let has_tick = !config.is_bh() && runtime.detect != Detect::Inline;
-        config.may_saturate = may_saturate(pods.is_some(), has_tick);
+        config.may_saturate = may_saturate(pod.is_some(), has_tick);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, placed, runtime);
         let lone_cpu = match spec.kind {
             PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
             // The only managed pod may get more CPUs, where there may be more.
-            PoolKind::Managed if pods.is_some() || runtime.machine.cpus.len() == 1 => {
+            PoolKind::Managed if pod.is_some() || runtime.machine.cpus.len() == 1 => {
                 spec.cpus.first().filter(|_| spec.cpus.count() == 1)
             }
             PoolKind::Managed | PoolKind::Unbound => None,
@@ -220,7 +220,7 @@ impl Pool {
             watched: AtomicBool::new(false),
             alarms: Alarms::new(),
             is_ticking: AtomicBool::new(false),
-            pods,
+            pod,
             has_short_items: AtomicBool::new(false),
             is_crowded: AtomicBool::new(false),
             attachment,

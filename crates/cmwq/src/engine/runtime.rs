@@ -13,7 +13,7 @@ use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::bh::{BhContexts, BhThread};
-use crate::engine::pool::pods::Pods;
+use crate::engine::pool::board::{AtomicBoard, Pod};
 use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::service::Service;
 use crate::engine::tools::attrs::{Attrs, Priority};
@@ -80,8 +80,8 @@ pub(crate) struct Runtime {
     /// whose call made the library begin, and not the service thread's, whichever creates them.
     pub(crate) timer_slack_ns: u32,
     pools: Table<Pool>,
-    /// The managed pods of normal and of high priority.
-    managed: [Pods; 2],
+    /// The boards of the managed pods of normal and of high priority.
+    managed: [AtomicBoard; 2],
     pub(crate) registry: Mutex<Registry>,
     /// See [`freeze`](crate::freeze).
     pub(crate) is_frozen: AtomicBool,
@@ -117,8 +117,8 @@ pub(crate) struct Registry {
     pools: Vec<(PoolKey, &'static Pool)>,
     pub(crate) wqs: Vec<Option<Arc<Wq>>>,
     free_keys: Vec<u32>,
-    /// The managed pods of priorities that queues have by their attributes.
-    boards: Vec<(Priority, &'static Pods)>,
+    /// The same of priorities that queues have by their attributes.
+    boards: Vec<(Priority, &'static AtomicBoard)>,
     /// The queue that destroys others, see `reaper`.
     pub(crate) reaper: Option<Arc<Wq>>,
     /// A shutdown has come so far that nobody waits there any more.
@@ -172,8 +172,12 @@ impl Found {
 }
 
 impl Registry {
-    /// The managed pods of a priority, if there are several.
-    fn board(&mut self, runtime: &'static Runtime, priority: Priority) -> Option<&'static Pods> {
+    /// The board of the managed pods of a priority, if there are several.
+    fn board(
+        &mut self,
+        runtime: &'static Runtime,
+        priority: Priority,
+    ) -> Option<&'static AtomicBoard> {
         if runtime.machine.managed_pods.len() == 1 {
             return None;
         }
@@ -389,17 +393,17 @@ impl Runtime {
             return None;
         }
         let spec = self.pool_spec(&key);
-        let pods = match key.cpus {
+        let pod = match key.cpus {
             PoolCpus::Slot(index) if key.kind == place::PoolKind::Managed => {
-                registry.board(self, key.priority).map(|pods| (pods, index))
+                registry.board(self, key.priority).map(|board| Pod { board, number: index })
             }
             _ => None,
         };
-        let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
-        if let Some((pods, index)) = pods {
+        let pool = self.pools.push(|id| Pool::new(id, spec, pod, self));
+        if let Some(Pod { board, number }) = pod {
             let helps = || pool.may_help();
             debug_assert_eq!(pool.is_spare(), helps(), "the board has those that are not made");
-            pods.add(index, pool);
+            board.add(number, pool);
         }
         let found = Found::now(pool);
         registry.pools.push((key, pool));

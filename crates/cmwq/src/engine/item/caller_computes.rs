@@ -47,7 +47,7 @@ crate::os::sync::thread_local! {
 pub(crate) fn other_cpu(usual: &'static Pool, length: Length) -> Option<u32> {
     let queuer = help::Queuer { is_worker: current::is_worker() };
     let is_told = usual.runtime.detect.has_sentinel() && usual.is_reported_idle();
-    if !queuer.lets_go(usual.pods.is_some(), is_told) {
+    if !queuer.lets_go(usual.pod.is_some(), is_told) {
         return None;
     }
     let is_here = usual.is_here();

@@ -217,7 +217,7 @@ impl Pool {
 
     /// The pool's own CPUs, present or not.
     pub(crate) fn own_cpus(&self) -> CpuSet {
-        match self.pods {
+        match self.pod {
             // The only managed pod has all CPUs.
             None if self.kind == PoolKind::Managed => self.runtime.machine.possible(),
             _ => self.spec().pod.clone(),
@@ -227,7 +227,7 @@ impl Pool {
     /// Where its workers may run, present or not: those of the only managed pod where managed
     /// queues run now, which need not be where they ran when it was made.
     pub(crate) fn worker_cpus(&self) -> CpuSet {
-        match self.pods {
+        match self.pod {
             None if self.kind == PoolKind::Managed => self.runtime.placement.now().managed.clone(),
             _ => self.spec().cpus.clone(),
         }
@@ -235,7 +235,7 @@ impl Pool {
 
     /// Where its workers belong as the CPUs are.
     pub(crate) fn placed(&self, in_use: &CpusInUse) -> Placed {
-        in_use.place(&self.runtime.machine, &self.spec(), self.pods.is_some())
+        in_use.place(&self.runtime.machine, &self.spec(), self.pod.is_some())
     }
 
     /// From now on its workers belong where these CPUs want them. The system lets a thread whose

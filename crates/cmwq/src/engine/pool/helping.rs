@@ -1,4 +1,4 @@
-//! A managed pool and those of other pods: what it posts on their [board](super::pods), and how
+//! A managed pool and those of other pods: what it posts on their [board](super::board), and how
 //! others call it to help.
 
 use std::mem;
@@ -7,7 +7,7 @@ use cmwq_core::help::board::Entry;
 use cmwq_core::help::{self, Facts, Progress, Set};
 use cmwq_core::{Creator, Kick, LockFor};
 
-use super::pods::Pods;
+use super::board::Pod;
 use super::{Holder, Locked, Pool, PoolGuard};
 use crate::os::clock;
 use crate::os::sense;
@@ -18,19 +18,19 @@ impl Pool {
     /// See [`help::may_be_helped`].
     #[inline(always)]
     pub(crate) fn may_be_helped(&self) -> bool {
-        self.pods.is_some_and(|(pods, _)| help::may_be_helped(pods, || self.has_short_items()))
+        self.pod.is_some_and(|pod| help::may_be_helped(pod.board, || self.has_short_items()))
     }
 
     /// It has more work than it may start, and that takes long enough to be worth help.
     #[inline]
     pub(crate) fn wants_help(&self) -> bool {
-        self.pods.is_some_and(|(pods, pod)| help::wants_help(pods, pod))
+        self.pod.is_some_and(|Pod { board, number }| help::wants_help(board, number))
     }
 
     /// Its workers begin to be watched, or one of them has begun an item: calls others if that is
     /// of use.
     pub(super) fn ask_others(&'static self) {
-        if self.pods.is_some_and(|(pods, pod)| help::asks(pods, pod)) {
+        if self.pod.is_some_and(|Pod { board, number }| help::asks(board, number)) {
             self.runtime.ask_for_help(self);
         }
     }
@@ -38,7 +38,7 @@ impl Pool {
     /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     #[inline]
     fn others_wait(&self) -> bool {
-        self.pods.is_some_and(|(pods, pod)| pods.others_wait(pod))
+        self.pod.is_some_and(|Pod { board, number }| help::others_wait(board, number))
     }
 
     /// Whether its items are too short for others to help. A hint.
@@ -88,7 +88,7 @@ impl Pool {
     /// sentinel to report the end of that.
     #[inline]
     pub(crate) fn caller_computes(&self) -> bool {
-        self.pods.is_some_and(|(pods, pod)| pods.has(Set::CallerComputes, pod))
+        self.pod.is_some_and(|Pod { board, number }| board.has(Set::CallerComputes, number))
             && self.is_reported_idle()
     }
 
@@ -104,10 +104,10 @@ impl Pool {
 
     #[inline]
     pub(crate) fn set_caller_computes(&self, caller_computes: bool) {
-        let Some((pods, pod)) = self.pods else { return };
+        let Some(Pod { board, number }) = self.pod else { return };
         let caller_computes = caller_computes && self.is_reported_idle();
-        if pods.has(Set::CallerComputes, pod) != caller_computes {
-            pods.put(Set::CallerComputes, pod, caller_computes);
+        if board.has(Set::CallerComputes, number) != caller_computes {
+            board.put(Set::CallerComputes, number, caller_computes);
         }
     }
 
@@ -177,8 +177,7 @@ impl Locked {
     /// a backlog, and did not before.
     #[inline(always)]
     pub(super) fn post_entry(&mut self, pool: &Pool) -> bool {
-        let Some((pods, pod)) = pool.pods else { return false };
-        self.post_changes(pool, pods, pod)
+        pool.pod.is_some_and(|pod| self.post_changes(pool, pod))
     }
 
     /// As [`post_entry`](Self::post_entry), where nobody acts on what comes of it at once: who next
@@ -189,7 +188,7 @@ impl Locked {
         }
     }
 
-    fn post_changes(&mut self, pool: &Pool, pods: &Pods, pod: usize) -> bool {
+    fn post_changes(&mut self, pool: &Pool, pod: Pod) -> bool {
         let is_at_capacity = self.core.is_at_capacity();
         let facts = Facts {
             work_waits: self.core.work_waits(),
@@ -203,14 +202,14 @@ impl Locked {
             is_watched: self.watched,
         };
         let entry = facts.entry();
-        entry != self.entry && self.post(pods, pod, entry)
+        entry != self.entry && self.post(pod, entry)
     }
 
     /// See [`post_entry`](Self::post_entry).
     #[inline(never)]
-    fn post(&mut self, pods: &Pods, pod: usize, entry: Entry) -> bool {
+    fn post(&mut self, pod: Pod, entry: Entry) -> bool {
         let before = mem::replace(&mut self.entry, entry);
-        pods.post(pod, before, entry);
+        pod.board.post(pod.number, before, entry);
         entry.has(Set::Backlog) && !before.has(Set::Backlog)
     }
 

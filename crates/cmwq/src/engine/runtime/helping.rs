@@ -5,7 +5,7 @@ use cmwq_core::place::{self, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::engine::pool::Pool;
-use crate::engine::pool::pods::Pods;
+use crate::engine::pool::board::{AtomicBoard, Pod};
 use crate::engine::tools::attrs::Priority;
 use crate::os::sync::leaves_out;
 use crate::os::topo::CpuSet;
@@ -18,11 +18,13 @@ pub(super) fn may_help(pod: &CpuSet, managed: &CpuSet) -> bool {
 
 impl Machine {
     /// A board for the managed pods; those with one of `cpus` may help.
-    pub(super) fn board(&self, cpus: &CpuSet) -> Pods {
+    pub(super) fn board(&self, cpus: &CpuSet) -> AtomicBoard {
         let whereabouts: Vec<_> =
             self.managed_pods.iter().map(|pod| self.whereabouts(&pod.cpus)).collect();
         let has_several = self.managed_pods.len() > 1;
-        Pods::new(&whereabouts, |pod| has_several && may_help(&self.managed_pods[pod].cpus, cpus))
+        AtomicBoard::new(&whereabouts, |pod| {
+            has_several && may_help(&self.managed_pods[pod].cpus, cpus)
+        })
     }
 
     /// A CPU of unknown topology has a cache of its own, on a node of all such CPUs.
@@ -39,7 +41,7 @@ impl Machine {
 /// A pod asks others of its priority for help.
 struct ForHelp<'a> {
     runtime: &'static Runtime,
-    pods: &'a Pods,
+    board: &'a AtomicBoard,
     priority: Priority,
 }
 
@@ -47,7 +49,7 @@ impl Asking for ForHelp<'_> {
     type Pool = &'static Pool;
 
     fn pool(&mut self, pod: usize) -> Option<&'static Pool> {
-        self.runtime.managed_pool(self.pods, pod, self.priority)
+        self.runtime.managed_pool(self.board, pod, self.priority)
     }
 
     fn caller_computes(&mut self, pool: &'static Pool) -> bool {
@@ -66,28 +68,30 @@ impl Asking for ForHelp<'_> {
 impl Runtime {
     /// A managed pool of another pod that has a backlog.
     pub(crate) fn pool_to_help(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
-        let (pods, me) = pool.pods?;
-        let mut pools = help::to_visit(pods, me, |pod| pods.get(pod), |pool| pool.inbox.is_empty());
+        let Pod { board, number } = pool.pod?;
+        let of_pod = |pod| board.get(pod);
+        let mut pools = help::to_visit(board, number, of_pod, |pool| pool.inbox.is_empty());
         pools.find(|pool| pool.has_backlog())
     }
 
     /// Work waits in `pool` at capacity: asks for a worker of another pod that has a CPU to spare.
     #[cold]
     pub(crate) fn ask_for_help(&'static self, pool: &'static Pool) {
-        let Some((pods, me)) = pool.pods.filter(|_| !leaves_out("pods.call")) else { return };
+        let pod = pool.pod.filter(|_| !leaves_out("pods.call"));
+        let Some(Pod { board, number }) = pod else { return };
         let priority = pool.spec().priority;
-        let mut driver = ForHelp { runtime: self, pods, priority };
-        help::ask_until_one_comes(help::to_ask(pods, me), &mut driver);
+        let mut driver = ForHelp { runtime: self, board, priority };
+        help::ask_until_one_comes(help::to_ask(board, number), &mut driver);
     }
 
     /// The pool of a pod, made on first use. `None`: there are too many pools.
     fn managed_pool(
         &'static self,
-        pods: &Pods,
+        board: &AtomicBoard,
         pod: usize,
         priority: Priority,
     ) -> Option<&'static Pool> {
-        pods.get(pod).or_else(|| {
+        board.get(pod).or_else(|| {
             let cpus = PoolCpus::Slot(pod);
             let key = PoolKey { kind: place::PoolKind::Managed, priority, cpus };
             self.pool_by_key(key).map(|found| found.pool)
@@ -97,25 +101,25 @@ impl Runtime {
     /// Work waits in `pool` at capacity: has the workers of some other pods watched, since one that
     /// blocks leaves a CPU; other pods each `turn`.
     pub(crate) fn watch_other_pods(&self, pool: &'static Pool, turn: usize) {
-        let Some((pods, me)) = pool.pods else { return };
-        let others = help::to_watch(pods, me, turn).filter_map(|pod| pods.get(pod));
+        let Some(Pod { board, number }) = pool.pod else { return };
+        let others = help::to_watch(board, number, turn).filter_map(|pod| board.get(pod));
         others.for_each(Pool::watch_for_others);
     }
 
     /// The CPU of another pod whose backlog an item of a caller that waits joins, which would go to
     /// `pool`.
     pub(crate) fn cpu_of_backlog(&self, pool: &'static Pool, length: Length) -> Option<u32> {
-        let (pods, me) = pool.pods?;
-        let pod = help::collects(pods, me, length)?;
+        let Pod { board, number } = pool.pod?;
+        let pod = help::collects(board, number, length)?;
         self.machine.managed_pods.get(pod)?.cpus.first()
     }
 
     /// Another CPU for an item that would go to `pool`, on whose CPU the caller computes. `turn`:
     /// chooses the CPU if none is idle.
     pub(crate) fn cpu_instead(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
-        let (pods, me) = pool.pods?;
+        let Pod { board, number } = pool.pod?;
         let cpu = |pod: usize| self.machine.managed_pods.get(pod)?.cpus.first();
-        match help::instead_of(pods, me, turn) {
+        match help::instead_of(board, number, turn) {
             Instead::Pod(pod) => cpu(pod),
             Instead::Home(computed_on) => {
                 // The sentinel finds out whether the caller there still computes.

@@ -531,7 +531,12 @@ impl Runtime {
     }
 
     /// Pods may help as long as they have a CPU that managed queues use.
-    fn open_pods(&self, board: &crate::engine::pool::pods::Pods, before: &CpuSet, after: &CpuSet) {
+    fn open_pods(
+        &self,
+        board: &crate::engine::pool::board::AtomicBoard,
+        before: &CpuSet,
+        after: &CpuSet,
+    ) {
         if board.len() == 1 {
             return;
         }

@@ -266,7 +266,7 @@ impl Context {
 impl Context {
     /// See [`leave_cpu`](crate::leave_cpu).
     fn leave_cpu(&self) {
-        let is_here = self.pool.pods.is_some() && !reclaim::current_is_rescuer();
+        let is_here = self.pool.pod.is_some() && !reclaim::current_is_rescuer();
         if is_here && self.run.get().is_some() && !self.thread.is_unbound() {
             self.pool.leave_cpu(&self.thread);
         }

@@ -354,7 +354,7 @@ impl Worker {
         let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
         self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
-        if !work_waits && self.pool.pods.is_some() && self.help(context) {
+        if !work_waits && self.pool.pod.is_some() && self.help(context) {
             return;
         }
         if self.thread.comm.turn_to(None) {
@@ -366,7 +366,7 @@ impl Worker {
         }
         let tokens = self.thread.parker.park(None);
         self.look_if_told(tokens);
-        if self.pool.pods.is_some() {
+        if self.pool.pod.is_some() {
             self.long_items.slept();
         }
         if self.thread.is_unbound() {

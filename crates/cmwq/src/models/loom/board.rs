@@ -4,27 +4,27 @@ use cmwq_core::help::{Set, Whereabouts, any, to_ask, to_visit};
 use loom::thread;
 
 use super::{check, check_three};
-use crate::engine::pool::pods::Pods;
+use crate::engine::pool::board::AtomicBoard;
 
 /// Pods of these nodes, none of which may help yet.
-fn board(nodes: &[u32]) -> &'static Pods {
+fn board(nodes: &[u32]) -> &'static AtomicBoard {
     let pods: Vec<_> = nodes.iter().map(|&node| Whereabouts { node, cache: node }).collect();
-    Box::leak(Box::new(Pods::new(&pods, |_| false)))
+    Box::leak(Box::new(AtomicBoard::new(&pods, |_| false)))
 }
 
 /// The pod has a backlog, and calls somebody if it finds anybody.
-fn post(pods: &Pods, pod: usize) -> bool {
+fn post(pods: &AtomicBoard, pod: usize) -> bool {
     pods.put(Set::Backlog, pod, true);
     to_ask(pods, pod).next().is_some()
 }
 
 /// The pod goes idle, unless it finds somebody to help.
-fn idle(pods: &Pods, pod: usize) -> bool {
+fn idle(pods: &AtomicBoard, pod: usize) -> bool {
     pods.put(Set::Spare, pod, true);
     to_visit(pods, pod, Some, |_| false).next().is_some()
 }
 
-fn meet(pods: &'static Pods) {
+fn meet(pods: &'static AtomicBoard) {
     let poster = thread::spawn(move || post(pods, 0));
     let is_seen = idle(pods, 1);
     assert!(poster.join().unwrap() || is_seen, "work waits, and a CPU is idle");
@@ -42,7 +42,7 @@ fn pods_of_different_words_meet() {
 }
 
 /// One pod of a word was idle, and is no longer, but the summary still says so.
-fn stale(nodes: &[u32], pod: usize) -> &'static Pods {
+fn stale(nodes: &[u32], pod: usize) -> &'static AtomicBoard {
     let pods = board(nodes);
     pods.put(Set::Spare, pod, true);
     pods.put(Set::Spare, pod, false);

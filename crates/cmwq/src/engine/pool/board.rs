@@ -9,22 +9,30 @@
 //! and each read that follows is ordered as by a full fence (`board_put`, `board_retire`,
 //! `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees the other, or a
 //! third one that has just retired the line sees both. If that third one does not act
-//! ([`others_wait`]), the tick calls for help again.
+//! ([`help::others_wait`](cmwq_core::help::others_wait)), the tick calls for help again.
 
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Board, Layout, Set, Whereabouts, others_wait};
+use cmwq_core::help::{Board, Layout, Set, Whereabouts};
 
 use super::Pool;
 use crate::os::published::Lasting;
 use crate::os::sync::{AtomicU64, Ordering, fenced_load, in_order};
 
-/// The managed pods of one priority.
+/// The board of the managed pods of one priority, and their pools.
 #[derive(Debug)]
-pub(crate) struct Pods {
+pub(crate) struct AtomicBoard {
     layout: Layout,
     words: Box<[Words]>,
     summaries: Box<[Summary]>,
     pools: Box<[Lasting<Pool>]>,
+}
+
+/// A pod of a board.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pod {
+    pub(crate) board: &'static AtomicBoard,
+    /// Which it is there.
+    pub(crate) number: usize,
 }
 
 /// One word of each set.
@@ -37,7 +45,7 @@ struct Words([AtomicU64; Set::COUNT]);
 #[derive(Debug)]
 struct Summary([AtomicU64; Set::SUMMED.len()]);
 
-impl Pods {
+impl AtomicBoard {
     /// `is_open`: whether a pod has a CPU that managed queues use now.
     pub(crate) fn new(pods: &[Whereabouts], is_open: impl Fn(usize) -> bool) -> Self {
         let layout = Layout::new(pods);
@@ -73,12 +81,6 @@ impl Pods {
         if self.get(pod).is_none() {
             self.put(Set::Spare, pod, is_open);
         }
-    }
-
-    /// Whether another pod has a backlog, and could use a CPU of this one.
-    #[inline]
-    pub(crate) fn others_wait(&self, pod: usize) -> bool {
-        others_wait(self, pod)
     }
 
     #[inline]
@@ -117,7 +119,7 @@ impl Pods {
     }
 }
 
-impl Board for Pods {
+impl Board for AtomicBoard {
     #[inline]
     fn layout(&self) -> &Layout {
         &self.layout
