@@ -8,7 +8,10 @@ use super::{IS_MODEL, notice};
 /// Calls `what`, which calls a foreign function; `who` names that function.
 #[inline(always)]
 pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R) -> R {
-    guarded(|| did_not_return(&who()), what)
+    let guard = Guard(|| did_not_return(&who()));
+    let answer = what();
+    forget(guard);
+    answer
 }
 
 /// Calls `what`, which returns when no other thread uses memory of the caller's stack any more;
@@ -16,12 +19,7 @@ pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R)
 /// unwinds here, and nobody can take that memory back.
 #[inline(always)]
 pub(crate) fn while_stack_is_shared<R>(who: &'static str, what: impl FnOnce() -> R) -> R {
-    guarded(|| panicked(who), what)
-}
-
-#[inline(always)]
-fn guarded<R>(end: impl Fn(), what: impl FnOnce() -> R) -> R {
-    let guard = Guard(end);
+    let guard = Guard(|| panicked(who));
     let answer = what();
     forget(guard);
     answer
