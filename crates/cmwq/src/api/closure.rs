@@ -21,6 +21,7 @@ use cmwq_core::{Closed, WorkItem};
 use crate::api::refused::Refused;
 use crate::engine::item::delayed::DelayedItem;
 use crate::engine::item::grab::Target;
+use crate::engine::item::queueing::By;
 use crate::engine::queue::handle::Handle;
 use crate::engine::runtime::claiming::claim;
 use crate::engine::threads::current;
@@ -505,7 +506,9 @@ impl<F: FnOnce() -> T, T> Prepared<F, T> {
     fn queue(self, wq: &Wq) {
         let item = ManuallyDrop::new(self).item;
         // SAFETY: a fresh item of a closure, claimed by us, which stays where it is until its run.
-        let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_claimed(None, item)) };
+        let _ = unsafe {
+            was_refused::<WorkItem, F, T>(item, wq.queue_claimed(By::Caller, None, item))
+        };
     }
 }
 

@@ -303,7 +303,7 @@ unsafe fn arm(
     // SAFETY: valid by the caller's promise, and PENDING is the caller's.
     unsafe {
         item.as_ref().0.record_expires(delay.expires);
-        DelayedItem::queue_won(item.cast(), wq.handle(), cpu, delay.after)
+        DelayedItem::queue_unless_disabled(item.cast(), wq.handle(), cpu, delay.after)
     }
 }
 

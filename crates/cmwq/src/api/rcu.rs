@@ -19,6 +19,7 @@ use cmwq_core::{Closed, WorkFn, WorkItem};
 
 use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::item::flush::{self, Busy, Found, Purpose};
+use crate::engine::item::queueing::By;
 use crate::engine::process::readers::{self, RcuReadGuard};
 use crate::engine::process::{self, watch_forks};
 use crate::engine::queue::handle::Handle;
@@ -207,7 +208,7 @@ impl RcuItem {
         let wq = rcu.swap_wq(None).expect("an item in a grace period leads somewhere");
         let queueing = if process::is_pending(&rcu.item) {
             // SAFETY: valid, and PENDING is owned.
-            unsafe { wq.queue_claimed(None, this.cast()) }
+            unsafe { wq.queue_claimed(By::Caller, None, this.cast()) }
         } else {
             rcu.item.release(rcu.item.word());
             // No queue has refused it.

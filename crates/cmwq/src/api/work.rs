@@ -386,7 +386,9 @@ impl Work {
             }
             let lent = Embedded::lend(&self.0);
             // SAFETY: valid; PENDING was won just now; the lent reference keeps it until its run.
-            return unsafe { Embedded::keep_or_take_back(lent, wq.queue_won(cpu, lent.cast())) };
+            return unsafe {
+                Embedded::keep_or_take_back(lent, wq.queue_unless_disabled(cpu, lent.cast()))
+            };
         }
         let lent = Embedded::lend(&self.0);
         // SAFETY: valid; the lent reference keeps it until its run.
@@ -493,7 +495,10 @@ impl DelayedWork {
         };
         // SAFETY: valid; PENDING is ours; the lent reference keeps it until its run.
         unsafe {
-            Embedded::keep_or_take_back(lent, DelayedItem::queue_won(lent.cast(), wq, cpu, delay))
+            Embedded::keep_or_take_back(
+                lent,
+                DelayedItem::queue_unless_disabled(lent.cast(), wq, cpu, delay),
+            )
         };
         was_pending
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use cmwq_core::delayed::{Destination, going_together};
 use cmwq_core::{Closed, Timer, WorkFn, WorkItem};
 
+use crate::engine::item::queueing::By;
 use crate::engine::queue::handle::{Handle, TimersHandle};
 use crate::engine::queue::reaper::Errands;
 use crate::engine::runtime::Runtime;
@@ -149,7 +150,7 @@ impl DelayedItem {
     /// # Safety
     /// As for [`queue`](Self::queue).
     #[inline(always)]
-    pub(crate) unsafe fn queue_won(
+    pub(crate) unsafe fn queue_unless_disabled(
         this: NonNull<Self>,
         wq: &Handle,
         cpu: Option<u32>,
@@ -157,13 +158,13 @@ impl DelayedItem {
     ) -> Queueing {
         if delay.is_zero() {
             // SAFETY: passed on to the caller.
-            return unsafe { wq.queue_won(cpu, this.cast()) };
+            return unsafe { wq.queue_unless_disabled(cpu, this.cast()) };
         }
         // SAFETY: passed on to the caller.
         unsafe { Self::arm_won(this, wq, cpu, delay) }
     }
 
-    /// As [`queue_won`](Self::queue_won), where there is a delay.
+    /// As [`queue_unless_disabled`](Self::queue_unless_disabled), where there is a delay.
     ///
     /// # Safety
     /// As for [`queue`](Self::queue).
@@ -179,7 +180,7 @@ impl DelayedItem {
         let (handle, wq): (_, &Wq) = (wq.for_timer(), wq);
         if delayed.item.word().is_disabled() {
             // SAFETY: passed on to the caller.
-            return unsafe { wq.queue_won(cpu, this.cast()) };
+            return unsafe { wq.queue_unless_disabled(cpu, this.cast()) };
         }
         let route = Route { wq: Some(handle), cpu: cpu.unwrap_or(CPU_UNBOUND) };
         // SAFETY: we own PENDING, hence `route`.
@@ -256,7 +257,7 @@ impl DelayedItem {
         // SAFETY: valid until it is queued.
         let refused = unsafe { this.as_ref() }.refused;
         // SAFETY: valid, and PENDING is owned.
-        let queueing = unsafe { wq.queue_from_timer(cpu, this.cast()) };
+        let queueing = unsafe { wq.queue_claimed(By::Timer, cpu, this.cast()) };
         if let (Queueing::Refused(why), Some(refused)) = (queueing, refused) {
             // SAFETY: it will not run on behalf of this timer.
             unsafe { refused(this, why) };

@@ -18,6 +18,15 @@ use crate::os::sync::leaves_out;
 use crate::record::symbol;
 use crate::record::trace;
 
+/// Who queues an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The calling thread, for itself.
+    Caller,
+    /// The item's timer, which was armed before.
+    Timer,
+}
+
 impl Wq {
     /// Whether the caller may queue here.
     #[inline]
@@ -48,15 +57,15 @@ impl Wq {
 
     /// Whether the item may go to the pool of another CPU: see [`caller_computes`].
     #[inline]
-    fn has_choice(&self, cpu: Option<u32>) -> bool {
+    fn may_leave_cpu(&self, cpu: Option<u32>) -> bool {
         self.length() != Length::Short && self.spec.kind.may_leave(cpu.is_some())
     }
 
     /// The CPU whose pwq an item that is queued now uses; `None`: the caller's. To be asked once
     /// for each item, since items take turns.
     #[inline]
-    fn choose(&self, cpu: Option<u32>) -> Option<u32> {
-        if !self.has_choice(cpu) {
+    fn choose_cpu(&self, cpu: Option<u32>) -> Option<u32> {
+        if !self.may_leave_cpu(cpu) {
             return cpu;
         }
         // Who was let in before the queue was destroyed is refused later.
@@ -114,7 +123,7 @@ impl Wq {
     /// is that of the pwq, or none. `seen`: the item's word.
     #[inline]
     fn cpu_pwq_of_idle(&self, cpu: Option<u32>, seen: WorkWord) -> Option<&CpuPwq> {
-        if !seen.is_idle() || !self.lets_in() || self.has_choice(cpu) {
+        if !seen.is_idle() || !self.lets_in() || self.may_leave_cpu(cpu) {
             return None;
         }
         let cpu_pwq = self.cpu_pwq(cpu);
@@ -163,14 +172,18 @@ impl Wq {
             return Queueing::Not;
         }
         // SAFETY: PENDING is ours now.
-        unsafe { self.queue_won(cpu, item) }
+        unsafe { self.queue_unless_disabled(cpu, item) }
     }
 
     /// Queues an item whose PENDING the caller has just won, unless the item is disabled.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
-    pub(crate) unsafe fn queue_won(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
+    pub(crate) unsafe fn queue_unless_disabled(
+        &self,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let word = unsafe { item.as_ref() }.word();
         if word.disable_depth() != 0 {
@@ -179,68 +192,48 @@ impl Wq {
             return Queueing::Not;
         }
         // SAFETY: passed on to the caller.
-        unsafe { self.queue_claimed(cpu, item) }
+        unsafe { self.queue_claimed(By::Caller, cpu, item) }
     }
 
-    /// Queues an item whose PENDING the caller owns, whether it is disabled or not. Never `Not`.
+    /// Queues an item whose PENDING the caller owns, whether it is disabled or not; or refuses it.
+    /// `by`: who asks.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
     pub(crate) unsafe fn queue_claimed(
         &self,
+        by: By,
         cpu: Option<u32>,
         item: NonNull<WorkItem>,
     ) -> Queueing {
-        // SAFETY: passed on to the caller.
-        unsafe { self.queue_or_refuse(self.lets_in(), cpu, item) }
-    }
-
-    /// As [`queue_claimed`](Self::queue_claimed), for an item that was taken from its timer.
-    ///
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item).
-    pub(crate) unsafe fn queue_from_timer(
-        &self,
-        cpu: Option<u32>,
-        item: NonNull<WorkItem>,
-    ) -> Queueing {
-        // SAFETY: passed on to the caller.
-        unsafe { self.queue_or_refuse(self.lets_in_from_timer(), cpu, item) }
-    }
-
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item), for an item whose PENDING the caller owns.
-    #[inline(always)]
-    unsafe fn queue_or_refuse(
-        &self,
-        is_let_in: bool,
-        cpu: Option<u32>,
-        item: NonNull<WorkItem>,
-    ) -> Queueing {
+        let is_let_in = match by {
+            By::Caller => self.lets_in(),
+            By::Timer => self.lets_in_from_timer(),
+        };
         if !is_let_in {
             // SAFETY: valid by the caller's promise.
             return Queueing::Refused(self.refuse(unsafe { item.as_ref() }));
         }
         // SAFETY: passed on to the caller.
-        unsafe { self.queue_let_in(self.choose(cpu), cpu, item) }
+        unsafe { self.enqueue_on(self.choose_cpu(cpu), cpu, item) }
     }
 
     /// Queues an item whose PENDING the caller owns, and which the queue has let in, by the pwq of
-    /// `way`; or refuses it, where the queue is being destroyed since. `cpu`: the CPU that was
+    /// CPU `on`; or refuses it, where the queue is being destroyed since. `asked`: the CPU that was
     /// asked for.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
     #[inline(always)]
-    unsafe fn queue_let_in(
+    unsafe fn enqueue_on(
         &self,
-        way: Option<u32>,
-        cpu: Option<u32>,
+        on: Option<u32>,
+        asked: Option<u32>,
         item: NonNull<WorkItem>,
     ) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
-        while let Some(cpu_pwq) = self.cpu_pwq_unless_gone(way) {
+        while let Some(cpu_pwq) = self.cpu_pwq_unless_gone(on) {
             let (mut pool, mut pwq) = (cpu_pwq.pool, cpu_pwq.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
             let elsewhere = word.may_run_at(pool.id, self.spec.kind == Kind::Ordered);
@@ -267,7 +260,7 @@ impl Wq {
                 pool.unlock(guard, Kick::None);
                 continue;
             }
-            trace::queue_work(self, pool, item, cpu);
+            trace::queue_work(self, pool, item, asked);
             // SAFETY: PENDING is owned by the caller.
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
@@ -310,7 +303,7 @@ impl Wq {
             }
             for &item in run {
                 // SAFETY: passed on to the caller.
-                let queueing = unsafe { self.queue_let_in(cpu, cpu, item) };
+                let queueing = unsafe { self.enqueue_on(cpu, cpu, item) };
                 if let Queueing::Refused(why) = queueing {
                     refused(item, why);
                 }

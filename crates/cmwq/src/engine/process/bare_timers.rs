@@ -321,7 +321,9 @@ impl BareTimers {
             let delay = Duration::from_nanos(at.saturating_sub(clock::now()).max(1));
             // SAFETY: `grab` has made PENDING ours, and the clocks live as long as the runtime. The
             // queue refuses a clock only if the library is shut down.
-            let _ = unsafe { DelayedItem::queue_won(NonNull::from(clock), wq, None, delay) };
+            let _ = unsafe {
+                DelayedItem::queue_unless_disabled(NonNull::from(clock), wq, None, delay)
+            };
         }
     }
 
