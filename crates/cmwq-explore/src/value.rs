@@ -451,7 +451,7 @@ impl Value {
             pwqs,
             // Who looks at them twice has the first look.
             removed: _,
-            books,
+            flush_state,
             countdown,
             lock,
             limits,
@@ -466,8 +466,8 @@ impl Value {
         self.refs(&slots);
         self.pwqs(pwqs);
         self.refs(called);
-        if books.work_color() != 0 || books.first().is_some() {
-            self.debug(books);
+        if flush_state.work_color() != 0 || flush_state.first().is_some() {
+            self.debug(flush_state);
         }
         for limit in [limits.max_active(), limits.min_active()] {
             self.bytes.extend(limit.to_le_bytes());

@@ -114,7 +114,7 @@ pub(crate) struct Queue {
     pub(crate) pwqs: Pwqs,
     /// Counters of those that are gone.
     pub(crate) removed: PwqStats,
-    pub(crate) books: FlushState<u8>,
+    pub(crate) flush_state: FlushState<u8>,
     /// Pwqs that will report, and one for the starter.
     pub(crate) countdown: Cell<u32>,
     /// Who holds the queue's lock (WQ) from step to step.
@@ -242,7 +242,7 @@ impl<'s> World<'s> {
             node: shared.map(|limit| limit as Arc<dyn NodeSlots>),
             cpu_intensive: spec.cpu_intensive,
             rescuer: spec.rescuer,
-            work_color: q.books.work_color(),
+            work_color: q.flush_state.work_color(),
         };
         let p = &mut self.pools[usize::from(pool)];
         // As for a queue that wants workers of another kind.
@@ -390,7 +390,7 @@ impl Queue {
             made: Vec::new(),
             pwqs: Pwqs::new(),
             removed: PwqStats::default(),
-            books: FlushState::new(),
+            flush_state: FlushState::new(),
             countdown: Cell::new(0),
             lock: None,
             limits,

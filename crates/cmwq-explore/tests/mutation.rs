@@ -11,7 +11,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::OneIsWoken, "batches-failing", "two workers are woken"),
     (Rule::DyingDoNotCount, "reopen", "(coming)"),
     (Rule::BlockedMakesRoom, "reports-lost", "no fair continuation"),
-    (Rule::ReportsNameTheirRun, "reports", "a stray report changed the books"),
+    (Rule::ReportsNameTheirRun, "reports", "a stray report changed the counts"),
     (Rule::AskingIsRunning, "reentrance", "counts"),
     (Rule::FinishCorrects, "blocking", "is believed blocked"),
     (Rule::NoReentrance, "reentrance", "runs twice at once"),

@@ -80,7 +80,7 @@ pub struct Costs {
     /// The longest that a thread keeps a CPU while others wait for it; `None`: until it blocks.
     pub slice: Option<Nanos>,
     /// The longest that a worker is without the pool's lock behind an item that left more to do
-    /// than the books (a flush, a slot of the node, a retired pwq), before it does that and after;
+    /// than counts (a flush, a slot of the node, a retired pwq), before it does that and after;
     /// 0: not at all.
     pub unlocked: Nanos,
     /// The longest from when a queuer finds a pool saturated until its item is in the pool's inbox.

@@ -223,7 +223,7 @@ enum Class {
     Intensive,
 }
 
-/// The driver's books about an item.
+/// What the driver knows of an item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ItemState {
     /// The queueing that is pending.

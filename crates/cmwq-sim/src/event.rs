@@ -129,7 +129,7 @@ pub enum What {
     Linked(QueueId, PoolNo),
     /// It does no longer; what it had there is done.
     Unlinked(QueueId, PoolNo),
-    /// A worker has not done yet what an item of this group left to do beside the books.
+    /// A worker has not done yet what an item of this group left to do beside the counts.
     Unlocked(GroupNo),
     /// It has.
     Relocked(GroupNo),

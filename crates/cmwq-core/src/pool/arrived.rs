@@ -223,9 +223,9 @@ impl PoolState {
 
     /// Gives the arrived items of a pwq its colour, which is about to change or to be waited for.
     pub(super) fn color_arrived(&mut self, pwq: PwqId) {
-        let books = self.pwq(pwq);
-        let color = books.work_color;
-        books.nr_in_flight[usize::from(color)] += books.arrived.color(color);
+        let p = self.pwq(pwq);
+        let color = p.work_color;
+        p.nr_in_flight[usize::from(color)] += p.arrived.color(color);
     }
 
     /// Prepares a pwq for a flush; `true` if the flush has to wait for it.

@@ -168,8 +168,8 @@ impl PoolState {
         if current.is_barrier || !self.pwq(current.pwq).may_pass_on() {
             return None;
         }
-        let books = self.pwq(current.pwq);
-        let (colored, plain) = books.arrived.first_of(current.color, books.work_color);
+        let p = self.pwq(current.pwq);
+        let (colored, plain) = p.arrived.first_of(current.color, p.work_color);
         // One item is left, so that work waits and the pool is watched while the counts are behind.
         let most = most.min(colored + plain).min(self.arrived.len().saturating_sub(1));
         let mut count = 0;
@@ -180,9 +180,9 @@ impl PoolState {
             count += 1;
         }
         let nr_colored = colored.min(count);
-        let books = self.pwq(current.pwq);
-        books.arrived.remove_first(nr_colored, count - nr_colored);
-        books.kept = books.kept.saturating_add(count);
+        let p = self.pwq(current.pwq);
+        p.arrived.remove_first(nr_colored, count - nr_colored);
+        p.kept = p.kept.saturating_add(count);
         (count > 0).then_some(Out { worker: id, count, nr_colored })
     }
 

@@ -143,7 +143,7 @@ impl PoolState {
 
     /// Claims `node`, which is on no list, for `id`: from here on the item belongs to its function.
     ///
-    /// KERNEL: `process_one_work` up to the unlock — same order: books, kick, then clear `PENDING`.
+    /// KERNEL: `process_one_work` up to the unlock — same order: counts, kick, then clear `PENDING`.
     #[inline(always)]
     pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.

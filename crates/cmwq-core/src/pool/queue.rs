@@ -35,7 +35,7 @@ pub enum Offered {
 impl PoolState {
     /// Queues an item for which the caller, guest `id`, is going to wait. It is the guest's at once
     /// if no other item waits in the pool and its queue's limits have room: nobody is woken then,
-    /// and all books are as if a worker had claimed it.
+    /// and all counts are as if a worker had claimed it.
     ///
     /// KERNEL: none.
     ///

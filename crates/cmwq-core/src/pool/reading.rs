@@ -75,23 +75,23 @@ impl<'a> Reading<'a> {
     }
 
     /// How many items of one pwq lie there. Linear in what is in the inbox, which is little.
-    fn nr_unlisted(self, pwq: PwqId, books: &Pwq) -> u32 {
+    fn nr_unlisted(self, pwq: PwqId, p: &Pwq) -> u32 {
         let of_batch = self.batch.filter(|batch| batch.pwq == pwq).map_or(0, Progress::nr_left);
         let pushed = self.inbox.newest_first().filter(|(by, _)| *by == pwq).count();
-        of_batch + books.arrived.len() + pushed as u32
+        of_batch + p.arrived.len() + pushed as u32
     }
 
     /// How many of these are counted among those in flight.
-    fn nr_colored(self, pwq: PwqId, books: &Pwq) -> u32 {
+    fn nr_colored(self, pwq: PwqId, p: &Pwq) -> u32 {
         let of_batch = self.batch.filter(|batch| batch.pwq == pwq);
         let of_batch = of_batch.map_or(0, |batch| batch.nr_colored.saturating_sub(batch.begun));
-        of_batch + books.arrived.nr_colored()
+        of_batch + p.arrived.nr_colored()
     }
 
     /// Queued or running items and barriers.
-    pub(super) fn nr_in_flight(self, pwq: PwqId, books: &Pwq) -> u32 {
-        let uncounted = self.nr_unlisted(pwq, books) - self.nr_colored(pwq, books);
-        books.nr_in_flight.iter().sum::<u32>() + uncounted
+    pub(super) fn nr_in_flight(self, pwq: PwqId, p: &Pwq) -> u32 {
+        let uncounted = self.nr_unlisted(pwq, p) - self.nr_colored(pwq, p);
+        p.nr_in_flight.iter().sum::<u32>() + uncounted
     }
 
     /// How many of the items in flight by that pwq, as its counts say, have ended in a batch.
@@ -109,13 +109,13 @@ impl<'a> Reading<'a> {
     /// What a pwq has here.
     #[must_use]
     pub fn load(self, pwq: PwqId) -> Option<PwqLoad> {
-        let books = self.core.pwqs.get(pwq.0)?;
-        let unlisted = self.nr_unlisted(pwq, books);
-        let held_up = books.nr_held_up(unlisted);
+        let p = self.core.pwqs.get(pwq.0)?;
+        let unlisted = self.nr_unlisted(pwq, p);
+        let held_up = p.nr_held_up(unlisted);
         Some(PwqLoad {
-            nr_active: books.nr_active + unlisted - held_up,
-            has_inactive: !books.inactive.is_empty() || held_up > 0,
-            is_in_flight: !books.is_idle() || unlisted > 0,
+            nr_active: p.nr_active + unlisted - held_up,
+            has_inactive: !p.inactive.is_empty() || held_up > 0,
+            is_in_flight: !p.is_idle() || unlisted > 0,
         })
     }
 
@@ -124,11 +124,11 @@ impl<'a> Reading<'a> {
     pub fn waiting(self, pwq: PwqId) -> Option<PwqWaiting> {
         let runs = |w: &Worker| w.current.is_some_and(|c| c.pwq == pwq && !c.is_barrier);
         let running = self.core.workers.iter().filter(|(_, w)| runs(w)).count() as u64;
-        let books = self.core.pwqs.get(pwq.0)?;
-        let (unlisted, colored) = (self.nr_unlisted(pwq, books), self.nr_colored(pwq, books));
+        let p = self.core.pwqs.get(pwq.0)?;
+        let (unlisted, colored) = (self.nr_unlisted(pwq, p), self.nr_colored(pwq, p));
         let listed =
-            books.nr_items().saturating_sub(self.nr_ended_in_flight(pwq).saturating_add(colored));
-        let for_limit = listed.saturating_sub(books.nr_active) + books.nr_held_up(unlisted);
+            p.nr_items().saturating_sub(self.nr_ended_in_flight(pwq).saturating_add(colored));
+        let for_limit = listed.saturating_sub(p.nr_active) + p.nr_held_up(unlisted);
         let items = u64::from(listed) + u64::from(unlisted);
         Some(PwqWaiting { queued: items.saturating_sub(running), for_limit: for_limit.into() })
     }

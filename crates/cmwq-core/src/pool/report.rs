@@ -152,9 +152,9 @@ impl Reading<'_> {
     /// Puts an item where it will be when it is listed.
     fn list(self, one: &Unlisted, report: &mut PoolReport) {
         let Some(at) = report.pwqs.iter_mut().find(|pwq| pwq.id == one.pwq) else { return };
-        let Some(books) = self.core.pwqs.get(one.pwq.0) else { return };
-        let before = at.nr_active - books.nr_active;
-        let is_held_up = !at.inactive.items.is_empty() || books.nr_held_up(before + 1) > 0;
+        let Some(p) = self.core.pwqs.get(one.pwq.0) else { return };
+        let before = at.nr_active - p.nr_active;
+        let is_held_up = !at.inactive.items.is_empty() || p.nr_held_up(before + 1) > 0;
         at.nr_active += u32::from(!is_held_up);
         let list = if is_held_up { &mut at.inactive } else { &mut report.worklist };
         list.add(WaitingItems { pwq: one.pwq, func: one.func, are_barriers: false, count: 1 });

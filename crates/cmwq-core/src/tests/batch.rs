@@ -101,7 +101,7 @@ fn a_helper_takes_items_along_while_the_pools_worker_is_in_another_one() {
     }
     let (running, started) = (f.nr_running(), f.nr_started());
     f.catch_up_to_first();
-    assert_eq!((f.nr_running(), f.nr_started()), (running, started + 2), "the books are right");
+    assert_eq!((f.nr_running(), f.nr_started()), (running, started + 2), "the counts are right");
     assert!(f.is_executing(items[2]) && !f.is_executing(items[1]));
     let _ = f.finish(helper);
     let claim = f.guest_next(helper, false).expect("another one");

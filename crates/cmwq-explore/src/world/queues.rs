@@ -83,10 +83,11 @@ impl World<'_> {
         if q.pwqs.is_empty() {
             return Some(true);
         }
-        let mut books = std::mem::replace(&mut q.books, FlushState::new());
+        let mut flush_state = std::mem::replace(&mut q.flush_state, FlushState::new());
         self.ledger.wait_for_queue(tid, queue);
-        let start = books.start(tid as u8, &mut |flush, color| self.prep_pwqs(queue, flush, color));
-        self.queues[usize::from(queue)].books = books;
+        let start =
+            flush_state.start(tid as u8, &mut |flush, color| self.prep_pwqs(queue, flush, color));
+        self.queues[usize::from(queue)].flush_state = flush_state;
         self.thread(tid).event = false;
         if start == Start::Done {
             self.ledger.waited(tid);
@@ -106,15 +107,15 @@ impl World<'_> {
 
     fn hand_over(&mut self, tid: Tid, queue: u8) {
         let q = &mut self.queues[usize::from(queue)];
-        if !q.books.is_first(tid as u8) {
+        if !q.flush_state.is_first(tid as u8) {
             return;
         }
-        let mut books = std::mem::replace(&mut q.books, FlushState::new());
+        let mut flush_state = std::mem::replace(&mut q.flush_state, FlushState::new());
         let mut finished = Vec::new();
-        books.cascade(&mut |flush, color| self.prep_pwqs(queue, flush, color), |flusher| {
+        flush_state.cascade(&mut |flush, color| self.prep_pwqs(queue, flush, color), |flusher| {
             finished.push(flusher)
         });
-        self.queues[usize::from(queue)].books = books;
+        self.queues[usize::from(queue)].flush_state = flush_state;
         for flusher in finished {
             self.thread(usize::from(flusher)).event = true;
         }
@@ -124,7 +125,7 @@ impl World<'_> {
     pub(super) fn flush_pwq_done(&mut self, queue: u8) {
         let q = &mut self.queues[usize::from(queue)];
         if q.countdown.done()
-            && let Some(first) = q.books.first()
+            && let Some(first) = q.flush_state.first()
         {
             self.thread(usize::from(first)).event = true;
         }

@@ -132,7 +132,7 @@ impl World<'_> {
         }
     }
 
-    /// The books behind an item.
+    /// What is counted after an item.
     fn finish(&mut self, tid: Tid, run: Run) {
         if let Named::Barrier(waiter) = run.what {
             self.thread(usize::from(waiter)).event = true;
@@ -396,7 +396,7 @@ impl World<'_> {
         let twice = if view.sleeping { p.worker_blocked(id, view.seq) } else { Kick::None };
         assert_eq!((earlier, twice), (Kick::None, Kick::None), "a stray report woke somebody");
         assert_eq!(p.worker_resumed(id, view.seq.wrapping_sub(1)), Kick::None);
-        assert_eq!(Some(view), p.worker_view(id), "a stray report changed the books");
+        assert_eq!(Some(view), p.worker_view(id), "a stray report changed the counts");
         Progress::Moved
     }
 

@@ -8,7 +8,7 @@ use crate::board::Board;
 use crate::report::{Helping, Memory, Outcome, Stats};
 
 impl Engine<'_> {
-    /// No event is left: checks that all items are done and that the core's books are empty.
+    /// No event is left: checks that all items are done and that the core has nothing left.
     pub(super) fn check_end(&mut self) {
         self.is_complete = self.outstanding == 0;
         if self.config.checks == crate::config::Checks::None {

@@ -344,7 +344,7 @@ impl Engine<'_> {
         self.after_wait(tid);
     }
 
-    /// The function returns. Before the books are touched, others may have the CPU: the kernel's
+    /// The function returns. Before anything is counted, others may have the CPU: the kernel's
     /// worker calls `cond_resched` here, and a sleeper that has become runnable is ahead of it.
     fn end(&mut self, tid: Tid, mut run: Run) -> Turn {
         if !run.has_yielded && self.machine.has_waiters(self.machine.threads[tid].cpu) {
@@ -385,7 +385,7 @@ impl Engine<'_> {
         thread.is_worker() && matches!(self.pools.list[thread.home].kind, PoolKind::Managed(_))
     }
 
-    /// Corrects the books after an item or a barrier. Remaining effects are acted on without the
+    /// Corrects the counts after an item or a barrier. Remaining effects are acted on without the
     /// lock, so other threads may come in between, before and after.
     fn leave_function(&mut self, tid: Tid, site: Site, id: WorkerId) -> Turn {
         let effects = self.lock_behind_item(tid, site.pool).finish(id);

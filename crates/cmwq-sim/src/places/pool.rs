@@ -13,7 +13,7 @@ use crate::Nanos;
 use crate::grown::grown;
 use crate::machine::Tid;
 
-/// A pool and the driver's books about it.
+/// A pool and what the driver knows of it.
 #[derive(Debug)]
 pub(crate) struct Pool {
     core: PoolState,

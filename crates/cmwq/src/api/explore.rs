@@ -1,5 +1,5 @@
 //! Reports as no detector would make them: false, late, doubled, about an earlier run; and a look
-//! at a pool's books. For tests that compare what the library makes of them with what a simulation
+//! at a pool's counts. For tests that compare what the library makes of them with what a simulation
 //! does; programs have no use for them. This may change at any time.
 
 use std::ptr;

@@ -20,20 +20,20 @@ use crate::record::symbol;
 /// may borrow.
 pub struct Scope<'scope, 'env: 'scope> {
     wq: &'scope Workqueue,
-    books: Arc<Books>,
+    state: Arc<State>,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
 /// Counts the scope itself and its items that have not finished.
-struct Books {
+struct State {
     unfinished: Countdown,
     all_done: Event,
     panicked: AtomicBool,
     refused: AtomicBool,
 }
 
-impl Books {
+impl State {
     /// In a forked child, forgets what the parent had queued.
     fn begin_in_child(&self) {
         if self.unfinished.begin_in(generation::current()) {
@@ -90,30 +90,30 @@ impl Workqueue {
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     {
-        let books = Arc::new(Books {
+        let state = Arc::new(State {
             unfinished: Countdown::new_in(generation::current()),
             all_done: Event::new(),
             panicked: AtomicBool::new(false),
             refused: AtomicBool::new(false),
         });
         let scope =
-            Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };
+            Scope { wq: self, state: Arc::clone(&state), scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         while_stack_is_shared("Workqueue::scope", || {
-            books.begin_in_child();
-            books.one_done();
-            if !books.all_done.is_set() {
-                current::blocking(|| books.all_done.wait(None));
+            state.begin_in_child();
+            state.one_done();
+            if !state.all_done.is_set() {
+                current::blocking(|| state.all_done.wait(None));
             }
         });
         match result {
             Err(panic) => resume_unwind(panic),
             // ORDERING: no pairing: ordered by `all_done`.
-            Ok(_) if books.panicked.load(Ordering::Relaxed) => {
+            Ok(_) if state.panicked.load(Ordering::Relaxed) => {
                 panic!("a scoped work item panicked")
             }
             // ORDERING: as above.
-            Ok(_) if books.refused.load(Ordering::Relaxed) => {
+            Ok(_) if state.refused.load(Ordering::Relaxed) => {
                 panic!("a scoped work item was refused")
             }
             Ok(value) => value,
@@ -153,21 +153,21 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.books.begin_in_child();
-        self.books.unfinished.add();
-        let ticket = Ticket(Arc::clone(&self.books));
+        self.state.begin_in_child();
+        self.state.unfinished.add();
+        let ticket = Ticket(Arc::clone(&self.state));
         // SAFETY: `scope` does not return before the ticket is dropped, here or by the run, and the
         // handle lives no longer than the scope. In a forked child, what the parent had queued is
         // neither run nor dropped.
         let handle = unsafe { self.wq.queue_borrowing::<N, F, Ticket, T>(cpu, func, ticket) };
         let function = symbol::name_of_type::<N>;
-        ScopedJoinHandle { handle, books: &self.books, wq: self.wq, function }
+        ScopedJoinHandle { handle, state: &self.state, wq: self.wq, function }
     }
 }
 
 /// A closure's duty to its scope, which it does whether it runs or not: a queue that is being
 /// drained refuses it.
-struct Ticket(Arc<Books>);
+struct Ticket(Arc<State>);
 
 impl Drop for Ticket {
     fn drop(&mut self) {
@@ -181,7 +181,7 @@ impl Owner for Ticket {
     }
 }
 
-impl Owner for Books {
+impl Owner for State {
     fn unjoined<T>(&self, outcome: Outcome<T>, _: Origin) {
         let has_panicked = matches!(outcome, Outcome::Panicked(_));
         if matches!(outcome, Outcome::Refused(_)) {
@@ -201,7 +201,7 @@ impl Owner for Books {
 /// does. A panic of the closure then makes [`Workqueue::scope`] panic.
 pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<T>,
-    books: &'scope Books,
+    state: &'scope State,
     wq: &'scope Workqueue,
     /// The name of what was queued.
     function: fn() -> &'static str,
@@ -236,13 +236,13 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        self.handle.let_go(self.books);
+        self.handle.let_go(self.state);
     }
 }
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unfinished = self.books.unfinished.left();
+        let unfinished = self.state.unfinished.left();
         f.debug_struct("Scope").field("wq", self.wq).field("unfinished", &unfinished).finish()
     }
 }

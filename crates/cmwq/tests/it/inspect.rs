@@ -217,7 +217,7 @@ fn counters_under_load_are_between_what_began_and_what_was_queued() {
             producers.into_iter().for_each(|producer| producer.join().unwrap());
             is_over.store(true, Ordering::SeqCst);
         });
-        let shown = until("the books are closed", || {
+        let shown = until("the counts are final", || {
             let seen = target.snapshot().unwrap();
             let shown = seen.stats_of(seen.queue(key)?);
             (shown.completed == shown.started).then_some(shown)
@@ -237,7 +237,7 @@ fn child() {
     (0..10).for_each(|_| joined(wq.queue(|| ())));
     let target = me();
     let at_rest = || {
-        until("the books are closed", || {
+        until("the counts are final", || {
             let seen = target.snapshot().unwrap();
             let stats = stats_of(&seen, "inspect-fork");
             let rest = seen.workers.iter().all(|worker| worker.activity.is_none());

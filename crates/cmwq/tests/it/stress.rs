@@ -16,7 +16,7 @@ use crate::support::{sys, within};
 
 const THREADS: u64 = 6;
 
-/// A reusable item with its books. Always queued on the same queue.
+/// A reusable item with its counts. Always queued on the same queue.
 struct Subject {
     wq: usize,
     item: Item,

@@ -97,7 +97,7 @@ impl OwnRun {
         self.has(pool) || self.ordered.is_some() && core.wq_of(item) == self.ordered
     }
 
-    /// Whether it is in the books of `pool`.
+    /// Whether `pool` has it.
     fn has(self, pool: &'static Pool) -> bool {
         std::ptr::eq(self.pool, pool)
     }

@@ -3,7 +3,7 @@
 //! A thread that queues an item and waits for it at once wakes a worker, sleeps, and is woken.
 //! Where no other item waits, and the queue says nothing of where and how its items run, the thread
 //! may as well be the worker: it comes to the pool as a guest, as a rescuer does, and runs the
-//! item. The pool's books are as if a worker had: limits, flushes, drains and counters include it.
+//! item. The pool's counts are as if a worker had: limits, flushes, drains and counters include it.
 //!
 //! Why: docs/decisions/run-here.md.
 
@@ -99,7 +99,7 @@ impl Wq {
     }
 }
 
-/// The claimed item, and the books behind it.
+/// The claimed item, and what is counted after it.
 fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     let process = invoke::Process::now();
     let here = Here::new(ThreadRun::of(pool, claim));
@@ -108,7 +108,7 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     // SAFETY: whoever offered the item promised that its function may be called with it, once.
     unsafe { invoke::call(pool, claim) };
     // In a child that the function has forked, what ran here before is the parent's, too, and so
-    // are the books and their locks.
+    // are the counts and their locks.
     if !process.is_still() {
         return;
     }

@@ -52,8 +52,8 @@ impl Wq {
         }
         let flushes = flushes.get_or_insert_default();
         let me = flushes.number();
-        let books = &mut flushes.books;
-        let start = books.start(me, &mut |flush, color| self.prep_pwqs(pwqs, flush, color));
+        let flush_state = &mut flushes.state;
+        let start = flush_state.start(me, &mut |flush, color| self.prep_pwqs(pwqs, flush, color));
         if start == Start::Done {
             return None;
         }
@@ -73,7 +73,7 @@ impl Wq {
     /// The colours of the items that a flusher waits for.
     pub(crate) fn awaited(&self, me: u64) -> Colors {
         let state = lock(&self.state);
-        state.flushes.as_ref().map_or(Colors::NONE, |flushes| flushes.books.awaited(me))
+        state.flushes.as_ref().map_or(Colors::NONE, |flushes| flushes.state.awaited(me))
     }
 
     /// A flusher has been told; the first one completes the others.
@@ -81,12 +81,12 @@ impl Wq {
         let mut state = lock(&self.state);
         let State { flushes, pwqs, .. } = &mut *state;
         let Some(flushes) = flushes else { return };
-        let books = &mut flushes.books;
-        if !books.is_first(me) {
+        let flush_state = &mut flushes.state;
+        if !flush_state.is_first(me) {
             return;
         }
         let mut finished = Vec::new();
-        books.cascade(&mut |flush, color| self.prep_pwqs(pwqs, flush, color), |flusher| {
+        flush_state.cascade(&mut |flush, color| self.prep_pwqs(pwqs, flush, color), |flusher| {
             finished.push(flusher)
         });
         let told: Vec<_> = finished.into_iter().filter_map(|id| flushes.leave(id)).collect();

@@ -43,7 +43,7 @@ struct Run {
 /// waiting for it (`run_here`).
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadRun {
-    /// Which has the run in its books.
+    /// Which counts the run.
     pub(crate) pool: &'static Pool,
     pub(crate) wq: WqKey,
     pub(crate) item: *const WorkItem,
@@ -201,8 +201,8 @@ impl Context {
         self.run.set(None);
     }
 
-    /// See [`run_of`]. A helper's run is in the books of the pool that it helps.
-    fn books(&self) -> Option<(&'static Pool, WqKey)> {
+    /// See [`run_of`]. A helper's run is counted by the pool that it helps.
+    fn counted_by(&self) -> Option<(&'static Pool, WqKey)> {
         let wq = self.run.get()?.wq;
         let helped = self.pool.runtime.served_by(&self.thread).map(|(pool, _)| pool);
         Some((helped.unwrap_or(self.pool), wq))
@@ -386,11 +386,11 @@ pub(crate) fn is_running(item: &WorkItem) -> bool {
     own_item().is_some_and(|(own, func)| ptr::eq(own, item) && ptr::fn_addr_eq(func, item.func()))
 }
 
-/// The pool that has the calling thread's run of this item in its books, and the queue that the run
+/// The pool that counts the calling thread's run of this item, and the queue that the run
 /// is of. `None`: the thread [runs another](is_running), or none.
 pub(crate) fn run_of(item: &WorkItem) -> Option<(&'static Pool, WqKey)> {
     let of_thread = || bh_run().or_else(here).map(|run| (run.pool, run.wq));
-    is_running(item).then(|| with(Context::books).flatten().or_else(of_thread)).flatten()
+    is_running(item).then(|| with(Context::counted_by).flatten().or_else(of_thread)).flatten()
 }
 
 /// The item that the calling thread runs, also of a BH queue, and its function.

@@ -13,7 +13,7 @@ pub(crate) enum As {
     /// As a worker of the pool, which leaves the inbox alone: items that wait are older. Counts
     /// that lag are made right by the core, when the item is finished.
     Worker,
-    /// As a helper or a rescuer, which finds right books and an empty inbox.
+    /// As a helper or a rescuer, which finds right counts and an empty inbox.
     Guest,
     /// As the context of the pool's CPU, the only one that runs anything there.
     Bh,

@@ -1,4 +1,4 @@
-//! The flushes of a queue: the core's books, and who waits.
+//! The flushes of a queue: the core's state, and who waits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::os::sync::Arc;
 /// What a queue needs for flushing, made with the first flush of a used queue. Lock: WQ.
 #[derive(Debug, Default)]
 pub(crate) struct Flushes {
-    pub(crate) books: FlushState<u64>,
+    pub(crate) state: FlushState<u64>,
     /// The flushers that wait, by number: those that somebody wants to be told.
     flushers: BTreeMap<u64, Flusher>,
     next: u64,
@@ -43,7 +43,7 @@ impl Flushes {
 
     /// The flusher for which the pwqs report; it leaves.
     pub(crate) fn take_first(&mut self) -> Option<(u64, Option<Flusher>)> {
-        let first = self.books.first()?;
+        let first = self.state.first()?;
         Some((first, self.leave(first)))
     }
 }
@@ -70,6 +70,6 @@ impl fmt::Debug for Flusher {
 impl State {
     /// The colour of what is queued now.
     pub(super) fn work_color(&self) -> u8 {
-        self.flushes.as_ref().map_or(0, |flushes| flushes.books.work_color())
+        self.flushes.as_ref().map_or(0, |flushes| flushes.state.work_color())
     }
 }

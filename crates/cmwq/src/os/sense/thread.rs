@@ -1,6 +1,6 @@
 //! Starting threads, in a forked child too.
 //!
-//! Rust's library keeps books of its threads under a lock that each of them takes when it begins
+//! Rust's library keeps a list of its threads under a lock that each of them takes when it begins
 //! and when it ends. If a thread of the parent holds it at the moment of a fork, nobody gives it
 //! back in the child, and every thread that Rust's library starts there waits for ever before it
 //! comes to anything of ours. So the threads of a child are the C library's alone, which looks
