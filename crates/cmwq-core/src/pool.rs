@@ -402,7 +402,7 @@ impl PoolState {
     #[inline]
     #[must_use]
     pub fn work_waits(&self) -> bool {
-        !self.worklist.is_empty() || !self.arrived.is_empty() || self.is_behind()
+        !self.worklist.is_empty() || !self.arrived.is_empty() || self.has_batch_out()
     }
 
     /// Whether an item waits that a CPU could run: a worker ought to be woken.

@@ -172,7 +172,7 @@ impl PoolState {
     /// by it, since nobody is told. The inbox stays as it is.
     #[inline]
     pub(crate) fn catch_up(&mut self) {
-        if self.is_behind() {
+        if self.has_batch_out() {
             self.call_back();
         }
         self.list_arrived();
@@ -183,7 +183,7 @@ impl PoolState {
     /// anything is decided because work waits: afterwards it waits for a worker.
     #[inline]
     pub(crate) fn catch_up_to_first(&mut self) {
-        if self.is_behind() {
+        if self.has_batch_out() {
             self.call_back();
         }
         let _ = self.first_to_start();

@@ -47,7 +47,7 @@ impl PoolState {
     /// Whether a batch is out, so that the counts may be behind.
     #[inline]
     #[must_use]
-    pub(crate) fn is_behind(&self) -> bool {
+    pub(crate) fn has_batch_out(&self) -> bool {
         self.out.is_some()
     }
 

@@ -50,7 +50,7 @@ impl PoolState {
             }
             LockFor::Queue => self.list_inbox(inbox),
             LockFor::Counts => {
-                if self.is_behind() {
+                if self.has_batch_out() {
                     self.call_back();
                 }
                 Kick::None
@@ -148,8 +148,8 @@ impl PoolState {
     pub(crate) fn empty_inbox(&mut self, inbox: &Inbox) -> Kick {
         let (mut items, mut kick) = (inbox.take(), Kick::None);
         while !items.is_empty() {
-            if self.is_behind_others() {
-                return kick.or(self.queue_behind(items));
+            if self.has_to_arrive() {
+                return kick.or(self.queue_to_arrive(items));
             }
             let Some((pwq, item)) = items.pop() else { break };
             // SAFETY: the thread that pushed the item owned its PENDING and keeps it alive.

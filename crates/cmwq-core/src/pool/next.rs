@@ -143,7 +143,8 @@ impl PoolState {
 
     /// Claims `node`, which is on no list, for `id`: from here on the item belongs to its function.
     ///
-    /// KERNEL: `process_one_work` up to the unlock — same order: counts, kick, then clear `PENDING`.
+    /// KERNEL: `process_one_work` up to the unlock — same order: counts, kick, then `PENDING` is
+    /// cleared.
     #[inline(always)]
     pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
@@ -190,7 +191,7 @@ impl PoolState {
     /// KERNEL: `process_one_work` after the function — same; `pwq_dec_nr_in_flight` is last.
     #[inline(always)]
     pub fn finish(&mut self, id: WorkerId) -> Effects {
-        if self.is_behind() {
+        if self.has_batch_out() {
             self.end_batch(id);
         }
         let worker = self.worker(id);
@@ -227,7 +228,7 @@ impl PoolState {
         // SAFETY: the item is alive until the thread that waits for it is woken.
         let word = unsafe { barrier.as_ref() }.word();
         let at = word.pwq().filter(|_| word.is_inactive())?;
-        if self.is_behind() {
+        if self.has_batch_out() {
             self.call_back();
         }
         // SAFETY: linked, (locked) by `&mut self`.

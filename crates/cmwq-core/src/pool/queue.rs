@@ -66,11 +66,11 @@ impl PoolState {
     /// the caller must own its `PENDING` bit.
     #[inline]
     pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
-        if self.is_behind_others() {
+        if self.has_to_arrive() {
             // SAFETY: the caller owns the item's PENDING.
             unsafe { item.as_ref() }.set_in_transit(self.config.id);
             // SAFETY: as above.
-            return self.queue_behind(unsafe { Transit::one(item, pwq) });
+            return self.queue_to_arrive(unsafe { Transit::one(item, pwq) });
         }
         // SAFETY: passed on to the caller.
         unsafe { self.enqueue_now(pwq, item) }
@@ -79,17 +79,17 @@ impl PoolState {
     /// Whether what is queued now [arrives](super::arrived): its turn comes behind other items, and
     /// a worker that comes for those may take it along.
     #[inline]
-    pub(super) fn is_behind_others(&self) -> bool {
+    pub(super) fn has_to_arrive(&self) -> bool {
         let are_others = self.work_waits() && self.keeps(Rule::QueuesBehindOthers);
         self.makes_batches() && are_others
     }
 
     /// Queues items in transit behind all that wait.
     #[inline(never)]
-    pub(super) fn queue_behind(&mut self, items: Transit) -> Kick {
+    pub(super) fn queue_to_arrive(&mut self, items: Transit) -> Kick {
         self.arrive(items);
         // Behind a batch that is out an item waits for its worker, which runs.
-        if !self.is_behind() {
+        if !self.has_batch_out() {
             let _ = self.first_to_start();
         }
         self.kick()
@@ -144,13 +144,13 @@ impl PoolState {
             // avoids that.
             return Enqueued::Changed;
         }
-        if self.is_behind_others() {
+        if self.has_to_arrive() {
             // SAFETY: the caller promises a valid item.
             if !unsafe { item.as_ref() }.claim_for(seen, self.config.id) {
                 return Enqueued::Changed;
             }
             // SAFETY: the item is now ours, and in transit.
-            return Enqueued::Queued(self.queue_behind(unsafe { Transit::one(item, pwq) }));
+            return Enqueued::Queued(self.queue_to_arrive(unsafe { Transit::one(item, pwq) }));
         }
         let word = self.admit(pwq, None);
         // SAFETY: the caller promises a valid item.

@@ -181,7 +181,7 @@ fn what_is_taken_along_and_called_back_becomes_active_once() {
 fn what_is_queued_later_comes_behind_what_was_taken_along() {
     let (mut f, pwq, worker, mut items) = with_a_batch(5);
     items.push(f.queue_new(pwq));
-    assert!(f.is_behind(), "it was called back for an item that comes behind it");
+    assert!(f.has_batch_out(), "it was called back for an item that comes behind it");
     f.catch_up();
     items.push(f.queue_new(pwq));
     let batch = f.batch_for(worker).expect("it makes batches");

@@ -51,7 +51,7 @@ fn begin(f: &mut Fixture, items: &[ItemPtr], what_for: LockFor) -> After {
     let is_listed = |&n: &usize| work(items[n]).word().pwq().is_some();
     After {
         in_inbox: f.inbox.newest_first().count(),
-        is_batch_out: f.is_behind(),
+        is_batch_out: f.has_batch_out(),
         listed: (0..items.len()).filter(is_listed).collect(),
         kick,
     }

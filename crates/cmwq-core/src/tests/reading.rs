@@ -58,10 +58,10 @@ impl Fixture {
 /// The same is told before and after the items are listed, and asking lists nothing.
 #[track_caller]
 fn check(f: &mut Fixture, pwqs: &[PwqId], items: &[ItemPtr]) {
-    let (is_behind, nr_pushed) = (f.is_behind(), f.inbox.newest_first().count());
+    let (has_batch_out, nr_pushed) = (f.has_batch_out(), f.inbox.newest_first().count());
     let before = told(f, pwqs, items);
     assert_eq!(before, told(f, pwqs, items), "asking changed something");
-    assert_eq!((f.is_behind(), f.inbox.newest_first().count()), (is_behind, nr_pushed));
+    assert_eq!((f.has_batch_out(), f.inbox.newest_first().count()), (has_batch_out, nr_pushed));
     let progress = f.look().progress();
     assert!(matches!(list(f), Kick::None | Kick::Watch), "as many run as may");
     assert_eq!(f.look().progress(), progress, "what waits has waited before it was listed");

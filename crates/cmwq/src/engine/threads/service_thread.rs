@@ -44,7 +44,7 @@ struct Loop {
     tick: Tick,
     nr_ticks: usize,
     /// There were more timers to handle than are handled at once.
-    is_behind: bool,
+    has_more_due: bool,
     /// When to look at the CPUs again.
     rescan: Rescan,
     /// Who creates threads, if there have been rescuers.
@@ -68,7 +68,7 @@ impl Loop {
             tick_at: NEVER,
             tick: Tick::new(runtime.detect.tick_role()),
             nr_ticks: 0,
-            is_behind: false,
+            has_more_due: false,
             due: Vec::with_capacity(FIRE_BATCH),
             items: Vec::with_capacity(FIRE_BATCH),
             held: Vec::new(),
@@ -116,7 +116,7 @@ impl Loop {
         if service.is_wanted_now.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
             self.tick_at = self.tick_at.min(clock::now() + self.tick.begin());
         }
-        if self.is_behind {
+        if self.has_more_due {
             return clock::now();
         }
         let timer = lock(&service.timers).next_deadline().unwrap_or(NEVER);
@@ -150,7 +150,7 @@ impl Loop {
             service.publish_deferred(&timers);
         }
         drop(timers);
-        self.is_behind = budget == 0;
+        self.has_more_due = budget == 0;
         // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
         unsafe { delayed::expired(service, &self.due, &mut self.items, &mut self.held) };
         self.due.clear();
