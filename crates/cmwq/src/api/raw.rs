@@ -59,7 +59,6 @@ use crate::engine::runtime::claiming::{self, Claimed};
 use crate::engine::threads::current;
 use crate::engine::threads::invoke;
 use crate::engine::wq::Queueing;
-use crate::os::must_return;
 use crate::os::notice;
 use crate::os::sense::stderr;
 use crate::os::sync::OnceLock;
@@ -522,7 +521,7 @@ pub unsafe fn call(func: WorkFn, item: NonNull<WorkItem>) {
 /// Calls `what`, which calls the function at address `func` that has to return: if it ends its
 /// thread or lets an exception out, the process ends with a word about it.
 pub fn must_return<R>(func: usize, what: impl FnOnce() -> R) -> R {
-    must_return::must_return(|| format!("function {}", symbol::name_of(func)), what)
+    crate::os::must_return::must_return(|| format!("function {}", symbol::name_of(func)), what)
 }
 
 /// Says `text` on standard error, also in a silent process, and ends the process.
