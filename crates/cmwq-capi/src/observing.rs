@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ffi::CString;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::process;
 use std::sync::{Condvar, PoisonError};
 
 use cmwq::raw;
@@ -72,8 +71,8 @@ pub(crate) static TOLD: Lock<Told> = Lock::new(Told { handler: None, nr_calls: 0
 static ENDED: Condvar = Condvar::new();
 
 std::thread_local! {
-    /// The calling thread is in the handler.
-    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+    /// In which call of the handler the calling thread is.
+    static INSIDE: Cell<Option<Call>> = const { Cell::new(None) };
 }
 
 /// Who is told of stalls. The library keeps only [`tell`], and whoever takes a handler back is to
@@ -84,19 +83,20 @@ pub(crate) struct Told {
     call: Option<Call>,
 }
 
-/// One in progress: by which process, since a child inherits none.
+/// One in progress: in which process, as [`raw::generation`] counts, since a child inherits none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Call {
-    process: u32,
+    generation: u32,
     nr: u64,
 }
 
 impl Told {
-    fn begin(&mut self) -> Option<Given<Handler>> {
+    fn begin(&mut self) -> Option<(Given<Handler>, Call)> {
         let handler = self.handler?;
         self.nr_calls += 1;
-        self.call = Some(Call { process: process::id(), nr: self.nr_calls });
-        Some(handler)
+        let call = Call { generation: raw::generation(), nr: self.nr_calls };
+        self.call = Some(call);
+        Some((handler, call))
     }
 }
 
@@ -105,7 +105,7 @@ fn tell(stall: &Stall) {
     struct Inside;
     impl Drop for Inside {
         fn drop(&mut self) {
-            IS_TOLD.set(false);
+            INSIDE.set(None);
             if let Some(mut told) = TOLD.lock() {
                 told.call = None;
             }
@@ -113,10 +113,10 @@ fn tell(stall: &Stall) {
         }
     }
     // It may have been taken back since the library was asked whom to tell.
-    let Some(handler) = TOLD.lock().and_then(|mut told| told.begin()) else {
+    let Some((handler, call)) = TOLD.lock().and_then(|mut told| told.begin()) else {
         return raw::say(stall.to_string());
     };
-    IS_TOLD.set(true);
+    INSIDE.set(Some(call));
     let _inside = Inside;
     handler.call(stall);
 }
@@ -125,7 +125,9 @@ fn tell(stall: &Stall) {
 fn set_told(handler: Option<Given<Handler>>) {
     let Some(mut told) = TOLD.lock() else { return };
     told.handler = handler;
-    let before = told.call.filter(|call| call.process == process::id() && !IS_TOLD.get());
+    let is_of_others =
+        |call: &Call| call.generation == raw::generation() && INSIDE.get() != Some(*call);
+    let before = told.call.filter(is_of_others);
     while before.is_some() && told.call == before {
         told = ENDED.wait(told).unwrap_or_else(PoisonError::into_inner);
     }

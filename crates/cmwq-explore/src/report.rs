@@ -63,7 +63,7 @@ fn describe(world: &World<'_>, event: Event) -> String {
         What::FindsBacklog => {
             format!("{} finds that pool{} has a backlog", name_of(world, n / 16), n % 16)
         }
-        What::AskedToHelp => format!("pool{n} is called to help"),
+        What::AskedToHelp => format!("pool{n} is asked to help"),
         What::Retry => format!("service: tries again to create a worker of pool{n}"),
         What::TimePasses => format!("pool{n}'s pause after a failed creation is over"),
         What::Mayday => format!("service: calls rescuers to pool{n}"),

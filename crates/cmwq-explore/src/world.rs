@@ -230,7 +230,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Makes a pwq: a new pwq in `pool`.
+    /// Makes a pwq in `pool`; its number.
     pub(crate) fn lead(&mut self, queue: u8, pool: u8) -> usize {
         let spec = &self.scope.queues[usize::from(queue)];
         let q = &mut self.queues[usize::from(queue)];

@@ -423,9 +423,10 @@ impl Machine {
         if item.address().is_keyed() {
             // This run is the one that whoever queued the item again until now is to have. If that
             // message stays, the item runs once more.
-            let _ = self.plan.queue.remove(Place::Again, item.address());
+            let removed = self.plan.queue.remove(Place::Again, item.address());
             // Its timer is there until whoever has moved it is heard. Another one of its key stays.
-            if let Some(timer) = item.timer() {
+            // A broker that has not answered is not waited for once more.
+            if let (Ok(_), Some(timer)) = (removed, item.timer()) {
                 let _ = self.plan.queue.remove_same(Place::Later, item.address(), timer);
             }
         }

@@ -16,7 +16,7 @@ use super::layout::Layout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Set {
     /// Pods with a CPU to spare on which no thread outside of the pools computes; also pods that
-    /// were never used. Not pods that have been called and have not come yet.
+    /// were never used. Not pods that have been asked and have not come yet.
     Spare,
     /// The same, of pods on whose CPU a thread outside of the pools computes: the CPU's sentinel
     /// calls them when the CPU is idle.
@@ -88,7 +88,7 @@ impl Entry {
 
 /// Whether pushing into a watched pool's inbox may be enough. If other pods help the pool
 /// (`has_others`), only where a tick looks at it (`has_tick`): a pod that becomes idle does not
-/// call saturated pods, and is not called for items that are pushed there afterwards.
+/// ask saturated pods, and is not asked for items that are pushed there afterwards.
 #[must_use]
 pub const fn may_saturate(has_others: bool, has_tick: bool) -> bool {
     has_tick || !has_others
@@ -107,7 +107,7 @@ pub struct Facts {
     pub has_short_items: bool,
     /// Items are pushed into its inbox without its lock.
     pub is_saturated: bool,
-    /// One of its workers was called to help others, and has not come yet.
+    /// One of its workers was asked to help others, and has not come yet.
     pub is_asked_to_help: bool,
     /// Its CPUs have gone, or are isolated.
     pub is_closed: bool,

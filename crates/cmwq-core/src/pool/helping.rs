@@ -58,7 +58,7 @@ impl PoolState {
     }
 
     /// Another pod has more work than it may run: whom to wake, so that he looks for work in other
-    /// pods. Nobody while the pod [is called](Self::is_asked_to_help) already.
+    /// pods. Nobody while the pod [is asked](Self::is_asked_to_help) already.
     pub fn ask_to_help(&mut self) -> Kick {
         if self.is_asked_to_help {
             return Kick::None;
@@ -70,10 +70,10 @@ impl PoolState {
     }
 
     /// Whether a worker was woken to help another pod, and none of this pool has looked since what
-    /// to do: no other pod is to call this one meanwhile.
+    /// to do: no other pod is to ask this one meanwhile.
     ///
-    /// Any worker's look answers the call. The called one may find that work waits here by now:
-    /// then the pod has a CPU to spare again when that worker blocks, and can be called again.
+    /// Any worker's look answers that. The one that was asked may find that work waits here by now:
+    /// then the pod has a CPU to spare again when that worker blocks, and can be asked again.
     #[inline]
     #[must_use]
     pub const fn is_asked_to_help(&self) -> bool {
@@ -106,7 +106,7 @@ impl PoolState {
     /// computes on the CPU, only the CPU's sentinel wakes workers.
     ///
     /// The driver has posted on the board before that the pool has a CPU to spare. `has_posted`:
-    /// what it posted says for the first time that the pool has a backlog, so others are called.
+    /// what it posted says for the first time that the pool has a backlog, so others are asked.
     pub fn replace_blocked(
         &mut self,
         kick: Kick,
@@ -134,7 +134,7 @@ impl PoolState {
         if is_unbound {
             return Lend::Rebind;
         }
-        // Who was called while this worker was on its way may be this worker.
+        // Who was asked while this worker was on its way may be this worker.
         self.is_asked_to_help = false;
         self.leave_idle(id);
         self.update(id, |w| {

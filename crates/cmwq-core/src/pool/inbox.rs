@@ -38,8 +38,8 @@ pub enum LockFor {
 }
 
 impl PoolState {
-    /// The first call under each hold of the pool's lock. Returns what to do for the items of the
-    /// inbox once the lock is dropped.
+    /// The first call under each hold of the pool's lock, or one for something more under the same.
+    /// Returns what to do for the items of the inbox once the lock is dropped.
     #[inline(always)]
     pub fn begin_hold(&mut self, inbox: &Inbox, of: LockFor) -> Kick {
         match of {
@@ -87,7 +87,7 @@ impl PoolState {
     /// the lock is dropped wherever the number of running workers may have changed, or whether the
     /// pool is watched; an inbox that says "not enough" for too long is only slower. `is_watched`:
     /// blocked workers of this pool will be noticed. `may_be_helped`: another pod has a CPU to
-    /// spare for items of this pool, so the pool must call that pod for each item, under its lock.
+    /// spare for items of this pool, so the pool must ask that pod for each item, under its lock.
     ///
     /// `None`: it says what it has said before. Otherwise what to do once the lock is dropped.
     #[inline(always)]

@@ -43,7 +43,7 @@ pub struct PoolValue {
     pub soon_waits: u8,
     /// Processes in a row that waited soon, as far as they matter.
     pub soon_processes: u8,
-    /// It was called to help.
+    /// It was asked to help.
     pub is_asked_to_help: bool,
     /// Ticks that have waited for a worker to come.
     pub ticks_awaiting: u8,

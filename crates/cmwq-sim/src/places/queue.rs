@@ -226,7 +226,7 @@ impl Queue {
         self.by_pool.get(pool).map(|index| self.cpu_pwqs[index as usize])
     }
 
-    /// The pwq of a pwq, retired or not.
+    /// What the driver knows of a pwq, retired or not.
     #[inline]
     pub(crate) fn cpu_pwq_at(&self, pool: PoolNo, pwq: PwqId) -> Option<CpuPwq> {
         let is_it = |cpu_pwq: &CpuPwq| cpu_pwq.pool == pool && cpu_pwq.pwq == pwq;

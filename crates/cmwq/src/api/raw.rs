@@ -59,6 +59,7 @@ use crate::engine::runtime::claiming::{self, Claimed};
 use crate::engine::threads::current;
 use crate::engine::threads::invoke;
 use crate::engine::wq::Queueing;
+use crate::os::generation;
 use crate::os::notice;
 use crate::os::sense::stderr;
 use crate::os::sync::OnceLock;
@@ -541,6 +542,13 @@ pub fn get_or_build(
     build: fn(Builder) -> Builder,
 ) -> Result<&'static Workqueue, crate::Error> {
     crate::api::system::get_or_build(queue, name, build)
+}
+
+/// A number of this process, which its children do not have. Forks count from the first use of the
+/// library on.
+#[must_use]
+pub fn generation() -> u32 {
+    generation::current()
 }
 
 /// Says `text` on standard error, as what the library has to say itself.

@@ -221,7 +221,7 @@ macro_rules! embedded_item {
             /// told. While this waits, nobody can queue the item, the item itself included; so one
             /// that queues itself again and again comes to an end.
             /// Called from a work function it counts as blocking at once; from the item's own, it
-            /// is reported and does not wait.
+            /// does not wait for that run, which is reported.
             ///
             /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
             #[doc(alias = "cancel_work_sync")]
@@ -255,8 +255,8 @@ macro_rules! embedded_item {
             /// is idle, and stays so. `true`: it was *pending*; whether it was running is not told.
             ///
             /// Blocks without a time limit. Called from a work function it counts as blocking at
-            /// once; from the item's own, the item is disabled, and the wait is reported and left
-            /// out.
+            /// once; from the item's own, the item is disabled, and the wait for that run is
+            /// reported and left out.
             ///
             /// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
             #[doc(alias = "disable_work_sync")]
@@ -367,8 +367,8 @@ impl Work {
     /// is under way in another thread is waited for, too. All that the run did is visible.
     ///
     /// Blocks without a time limit, on a [frozen](crate::freeze) queue until it is thawed. Called
-    /// from a work function it counts as blocking at once; from the item's own, it would wait for
-    /// itself: that is reported, and `false` returned.
+    /// from a work function it counts as blocking at once; from the item's own, for a queueing that
+    /// comes behind the caller, it would wait for itself: that is reported, and `false` returned.
     ///
     /// KERNEL: `flush_work` — differs: called from the item's own function it hangs.
     #[doc(alias = "flush_work")]

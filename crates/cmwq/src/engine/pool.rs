@@ -477,7 +477,7 @@ impl Locked {
         self.update_saturation(pool);
         let mut kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         if has_posted {
-            // A pool that has posted a backlog calls other pods.
+            // A pool that has posted a backlog asks other pods.
             kick = kick.or(Kick::Watch);
         }
         self.mirror.publish(&mut self.core);

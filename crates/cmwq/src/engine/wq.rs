@@ -1,8 +1,8 @@
 //! A workqueue: a cheap front-end that leads to pools.
 //!
-//! An idle queue has a name, flags and one pointer; what it needs per pool (a [`Link`] to its pwq
-//! there) is made when the first item goes that way. Queueing reads one published pointer and takes
-//! one lock.
+//! An idle queue has a name, flags and one pointer; what it needs per pool (its pwq there, a
+//! [`CpuPwq`]) is made when the first item goes that way. Queueing reads one published pointer and
+//! takes one lock.
 //!
 //! Lock: WQ ([`State`]), outside of the pools' locks.
 

@@ -71,7 +71,7 @@ impl Wq {
     /// # Safety
     /// As for [`run_or_queue`](Self::run_or_queue).
     unsafe fn offer(&self, &CpuPwq { pool, pwq }: &CpuPwq, item: NonNull<WorkItem>) -> Ran {
-        debug_assert!(!self.is_replaceable(), "cpu_pwqs of managed queues stay");
+        debug_assert!(!self.is_replaceable(), "pwqs of managed queues stay");
         // SAFETY: valid by the caller's promise.
         let item_ref = unsafe { item.as_ref() };
         let (was, func) = (item_ref.claim(), item_ref.func());

@@ -5,11 +5,11 @@
 //! in a set; it is written when a line's first pod comes. A search that finds a line empty takes it
 //! out of the summary, and looks again. If one line has all pods, there is no summary.
 //!
-//! Lost calls: the order is that of [`cmwq_core::help::board`]. Each write is a read-modify-write,
-//! and each read that follows is ordered as by a full fence (`board_put`, `board_retire`,
-//! `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees the other, or a
-//! third one that has just retired the line sees both. If that third one does not act
-//! ([`help::others_wait`](cmwq_core::help::others_wait)), the tick calls for help again.
+//! Nobody is missed: the order is that of [`cmwq_core::help::board`]. Each write is a
+//! read-modify-write, and each read that follows is ordered as by a full fence (`board_put`,
+//! `board_retire`, `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees
+//! the other, or a third one that has just retired the line sees both. If that third one does not
+//! act ([`help::others_wait`](cmwq_core::help::others_wait)), the tick asks for help again.
 
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Board, Layout, Set, Whereabouts};

@@ -45,7 +45,7 @@ impl DerefMut for PoolGuard<'_> {
 impl Drop for PoolGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // To watch, and to call other pods, may be left to who drops the lock next.
+        // To watch, and to ask other pods, may be left to who drops the lock next.
         debug_assert!(
             matches!(self.pending_kick, Kick::None | Kick::Watch) || thread::panicking(),
             "a pool's lock is dropped, and {:?} is forgotten",

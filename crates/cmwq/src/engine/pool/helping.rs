@@ -1,5 +1,5 @@
 //! A managed pool and those of other pods: what it posts on their [board](super::board), and how
-//! others call it to help.
+//! others ask it to help.
 
 use std::mem;
 
@@ -27,7 +27,7 @@ impl Pool {
         self.pod.is_some_and(|Pod { board, number }| help::wants_help(board, number))
     }
 
-    /// Its workers begin to be watched, or one of them has begun an item: calls others if that is
+    /// Its workers begin to be watched, or one of them has begun an item: asks others if that is
     /// of use.
     pub(super) fn ask_others(&'static self) {
         if self.pod.is_some_and(|Pod { board, number }| help::asks(board, number)) {
@@ -117,18 +117,18 @@ impl Pool {
         if self.is_watched() || without("caller_computes.call") {
             return;
         }
-        let _ = self.call(|locked| locked.core.kick_when_idle(locked.watched));
+        let _ = self.wake_one(|locked| locked.core.kick_when_idle(locked.watched));
     }
 
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
     /// `false`: no worker comes.
     pub(crate) fn ask_to_help(&'static self) -> bool {
-        self.call(|locked| locked.core.ask_to_help())
+        self.wake_one(|locked| locked.core.ask_to_help())
     }
 
     /// Wakes the worker that `whom` chooses; if the pool has no worker, creates one and asks again,
     /// or leaves both to the creator. `false`: no worker comes.
-    fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> bool {
+    fn wake_one(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> bool {
         let ask = || {
             let mut guard = self.lock(LockFor::Decide);
             let kick = whom(&mut guard);
@@ -181,7 +181,7 @@ impl Locked {
     }
 
     /// As [`post_entry`](Self::post_entry), where nobody acts on what comes of it at once: who next
-    /// drops the lock with a [`Todo`](super::Todo) calls other pods.
+    /// drops the lock with a [`Todo`](super::Todo) asks other pods.
     pub(crate) fn post_for_next(&mut self, pool: &Pool) {
         if self.post_entry(pool) {
             self.pending_kick = self.pending_kick.or(Kick::Watch);
@@ -231,7 +231,7 @@ impl Locked {
         )
     }
 
-    /// A worker has been created here. Another pod may have called it, and has not waited for it:
+    /// A worker has been created here. Another pod may have asked it, and has not waited for it:
     /// whom to wake for that.
     pub(crate) fn answer_late(&mut self, pool: &Pool) -> Kick {
         if !pool.others_wait() {

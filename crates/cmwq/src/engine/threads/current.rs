@@ -252,7 +252,7 @@ impl Context {
         if run.blocking == 0 {
             let mut guard = self.pool.lock(LockFor::Counts);
             let kick = guard.worker_resumed(self.pool, self.id, run.seq);
-            // The pod may have no CPU to spare now: whoever called it would call in vain.
+            // The pod may have no CPU to spare now: whoever asked it would ask in vain.
             guard.post_for_next(self.pool);
             guard.record_state(self.id);
             match kick {

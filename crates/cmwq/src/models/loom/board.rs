@@ -12,7 +12,7 @@ fn board(nodes: &[u32]) -> &'static AtomicBoard {
     Box::leak(Box::new(AtomicBoard::new(&pods, |_| false)))
 }
 
-/// The pod has a backlog, and calls somebody if it finds anybody.
+/// The pod has a backlog, and asks somebody if it finds anybody.
 fn post(pods: &AtomicBoard, pod: usize) -> bool {
     pods.put(Set::Backlog, pod, true);
     to_ask(pods, pod).next().is_some()

@@ -2,6 +2,7 @@
 
 use super::Stall;
 use crate::engine::process::watch_forks;
+use crate::engine::threads::invoke;
 use crate::os::notice;
 use crate::os::panic::guarded;
 use crate::os::sync::{Arc, PlainMutex, lock_plain};
@@ -47,7 +48,7 @@ const MOST_KEPT: u32 = 16;
 pub(super) fn tell(stall: &Stall, nr: u32) -> bool {
     let handler = lock_plain(&HANDLER).clone();
     if let Some(handler) = handler {
-        guarded(|| handler(stall));
+        invoke::foreign(|| "a watchdog handler".to_owned(), || guarded(|| handler(stall)));
         return false;
     }
     let text = stall.to_string();
