@@ -45,6 +45,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::handlers", handlers::handlers),
     ("fork::returning", returning::returning),
     ("fork::hooking", returning::hooking),
+    ("fork::stalling", returning::stalling),
     ("fork::without_threads", asking::without_threads),
     ("fork::given_back", asking::given_back),
     ("fork::results", asking::results),

@@ -2,9 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use cmwq::Workqueue;
+use cmwq::{Workqueue, watchdog};
 
 use crate::support::scene::Stage;
 use crate::support::wait::{Opened, PATIENCE};
@@ -43,8 +44,7 @@ fn queue_both(wq: &Workqueue) -> Both {
 fn judge((forks, behind, mut reading): Both) {
     let child = joined(forks).expect("only the parent goes on");
     joined(behind);
-    let status = sys::end_of(child);
-    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}");
+    aborts(child);
     let mut said = String::new();
     reading.read_to_string(&mut said).unwrap();
     assert_eq!(said, ".", "the parent's item ran here only");
@@ -60,6 +60,36 @@ pub(super) fn hooking() {
     let forks = move |_: &cmwq::WorkerThread| _ = sys::split().map(|child| tell.send(child));
     cmwq::Config::builder().on_thread_start(forks).install().unwrap();
     joined(managed("hooked").queue(|| ()));
-    let status = sys::end_of(told.recv_timeout(PATIENCE).unwrap());
+    aborts(told.recv_timeout(PATIENCE).unwrap());
+}
+
+#[test]
+fn a_child_in_which_a_watchdog_handler_returns_ends() {
+    Stage::new("fork::stalling").params("watchdog_thresh=0.05").play();
+}
+
+pub(super) fn stalling() {
+    let (tell, told) = mpsc::channel();
+    // Once: a child that went on would tell, too, and fork for ever.
+    let has_forked = AtomicBool::new(false);
+    watchdog::set_handler(move |_| {
+        if !has_forked.swap(true, Ordering::Relaxed) {
+            let _ = sys::split().map(|child| tell.send(child));
+        }
+    });
+    let wq = Workqueue::builder("stands").ordered().build().unwrap();
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let before = occupy(&wq, &gate);
+    let behind = wq.queue(|| ());
+    aborts(told.recv_timeout(PATIENCE).unwrap());
+    watchdog::clear_handler();
+    drop(opened);
+    joined(before);
+    joined(behind);
+}
+
+fn aborts(child: i32) {
+    let status = sys::end_of(child);
     assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}");
 }
