@@ -109,6 +109,10 @@ impl World<'_> {
         if let (Who::Worker(home, id), true) = (thread.who, thread.guest.is_some()) {
             self.after_guests_item(tid, run, (home, id));
         } else if !self.begin_next(tid) {
+            // As all guests.
+            if matches!(self.thread(tid).who, Who::Rescuer(_)) {
+                self.lock_all(LockFor::Decide);
+            }
             self.finish(tid, run);
         }
         Progress::Moved
