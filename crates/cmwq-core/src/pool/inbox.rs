@@ -41,8 +41,8 @@ impl PoolState {
     /// The first call under each hold of the pool's lock, or one for something more under the same.
     /// Returns what to do for the items of the inbox once the lock is dropped.
     #[inline(always)]
-    pub fn begin_hold(&mut self, inbox: &Inbox, of: LockFor) -> Kick {
-        match of {
+    pub fn begin_hold(&mut self, inbox: &Inbox, what_for: LockFor) -> Kick {
+        match what_for {
             LockFor::Find => {
                 let kick = self.list_inbox(inbox);
                 self.catch_up();
@@ -56,19 +56,19 @@ impl PoolState {
                 Kick::None
             }
             LockFor::NextItem => Kick::None,
-            LockFor::Decide => self.begin_to_decide(inbox),
-            LockFor::Inbox => self.take_inbox(inbox).unwrap_or(Kick::Watch),
+            LockFor::Decide => {
+                let kick = if inbox.is_empty() { Kick::None } else { self.relieve(inbox) };
+                self.catch_up_to_first();
+                kick
+            }
+            LockFor::Inbox => self.relieve(inbox),
         }
     }
 
+    /// Takes the inbox; has the pool watched where its items have only arrived.
     #[inline(always)]
-    fn begin_to_decide(&mut self, inbox: &Inbox) -> Kick {
-        let mut kick = Kick::None;
-        if !inbox.is_empty() {
-            kick = self.take_inbox(inbox).unwrap_or(Kick::Watch);
-        }
-        self.catch_up_to_first();
-        kick
+    fn relieve(&mut self, inbox: &Inbox) -> Kick {
+        self.take_inbox(inbox).unwrap_or(Kick::Watch)
     }
 
     /// A worker of the pool, or its BH context, has ended an item and asks for the next one under

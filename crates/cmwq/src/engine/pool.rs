@@ -429,8 +429,8 @@ impl Locked {
 
     /// Begins a hold of the lock, or goes on under one for something else.
     #[inline(always)]
-    pub(crate) fn hold_for(&mut self, pool: &Pool, what: LockFor) {
-        let kick = self.core.begin_hold(&pool.inbox, what);
+    pub(crate) fn hold_for(&mut self, pool: &Pool, what_for: LockFor) {
+        let kick = self.core.begin_hold(&pool.inbox, what_for);
         self.owe(kick);
     }
 

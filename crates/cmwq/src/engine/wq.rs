@@ -243,9 +243,9 @@ impl Wq {
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for cpu_pwq in state.pwqs.iter() {
-            if let Some(pool) = self.runtime.pool(cpu_pwq.pool) {
-                sum += pool.stats_of(cpu_pwq.pwq);
+        for at in state.pwqs.iter() {
+            if let Some(pool) = self.runtime.pool(at.pool) {
+                sum += pool.stats_of(at.pwq);
             }
         }
         sum
@@ -266,9 +266,9 @@ impl Wq {
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for cpu_pwq in state.pwqs.iter() {
-            let Some(pool) = self.runtime.pool(cpu_pwq.pool) else { continue };
-            sum += pool.read(|core, _| core.stats(cpu_pwq.pwq)).unwrap_or_default();
+        for at in state.pwqs.iter() {
+            let Some(pool) = self.runtime.pool(at.pool) else { continue };
+            sum += pool.read(|core, _| core.stats(at.pwq)).unwrap_or_default();
         }
         sum.progress()
     }

@@ -8,10 +8,7 @@ use super::{IS_MODEL, notice};
 /// Calls `what`, which calls a foreign function; `who` names that function.
 #[inline(always)]
 pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R) -> R {
-    let guard = Guard(|| did_not_return(&who()));
-    let answer = what();
-    forget(guard);
-    answer
+    Guard(|| did_not_return(&who())).around(what)
 }
 
 /// Calls `what`, which returns when no other thread uses memory of the caller's stack any more;
@@ -19,14 +16,20 @@ pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R)
 /// unwinds here, and nobody can take that memory back.
 #[inline(always)]
 pub(crate) fn while_stack_is_shared<R>(who: &'static str, what: impl FnOnce() -> R) -> R {
-    let guard = Guard(|| panicked(who));
-    let answer = what();
-    forget(guard);
-    answer
+    Guard(|| panicked(who)).around(what)
 }
 
 /// Ends the process when it is dropped.
 struct Guard<F: Fn()>(F);
+
+impl<F: Fn()> Guard<F> {
+    #[inline(always)]
+    fn around<R>(self, what: impl FnOnce() -> R) -> R {
+        let answer = what();
+        forget(self);
+        answer
+    }
+}
 
 impl<F: Fn()> Drop for Guard<F> {
     #[cold]

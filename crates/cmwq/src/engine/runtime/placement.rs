@@ -20,6 +20,7 @@ use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs, SlotCpus};
 use super::helping::may_help;
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
+use crate::engine::pool::board::AtomicBoard;
 use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::tools::attrs::Attrs;
 use crate::engine::tools::params::Params;
@@ -531,12 +532,7 @@ impl Runtime {
     }
 
     /// Pods may help as long as they have a CPU that managed queues use.
-    fn open_pods(
-        &self,
-        board: &crate::engine::pool::board::AtomicBoard,
-        before: &CpuSet,
-        after: &CpuSet,
-    ) {
+    fn open_pods(&self, board: &AtomicBoard, before: &CpuSet, after: &CpuSet) {
         if board.len() == 1 {
             return;
         }

@@ -80,7 +80,7 @@ impl<T> Store<T> {
 
 impl Store<CpuPwq> {
     /// The pwq, kept once however often it is asked for: changing back and forth takes no memory.
-    pub(crate) fn cpu_pwq(&mut self, cpu_pwq: CpuPwq) -> NonNull<CpuPwq> {
+    pub(crate) fn keep_once(&mut self, cpu_pwq: CpuPwq) -> NonNull<CpuPwq> {
         self.find(|known| known.at() == cpu_pwq.at()).unwrap_or_else(|| self.keep(cpu_pwq))
     }
 }

@@ -195,7 +195,7 @@ impl Wq {
     ) -> bool {
         let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
         let Some(pwq) = self.add_pwq(state, found, cpu, layout) else { return false };
-        let cpu_pwq = state.cpu_pwqs().store.cpu_pwq(CpuPwq { pool: found.pool, pwq });
+        let cpu_pwq = state.cpu_pwqs().store.keep_once(CpuPwq { pool: found.pool, pwq });
         // SAFETY: the store is dropped with the queue, as the slots are.
         unsafe { slot.set(cpu_pwq) };
         true

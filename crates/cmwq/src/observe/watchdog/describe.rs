@@ -75,11 +75,11 @@ impl<'a> Describer<'a> {
         let wq = self.runtime.wq(key);
         let pwqs = wq.as_ref().map(|wq| lock(&wq.state).pwqs.clone()).unwrap_or_default();
         let (mut running, mut waiting, mut hint) = (Vec::new(), Vec::new(), None);
-        for link in pwqs.iter() {
-            let Some(pool) = self.runtime.pool(link.pool) else { continue };
+        for at in pwqs.iter() {
+            let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let held = Held::of(pool);
-            hint = hint.or(self.running(&held, |pwq| pwq == link.pwq, &mut running));
-            let pwqs = held.report.pwqs.iter().filter(|pwq| pwq.id == link.pwq);
+            hint = hint.or(self.running(&held, |pwq| pwq == at.pwq, &mut running));
+            let pwqs = held.report.pwqs.iter().filter(|pwq| pwq.id == at.pwq);
             waiting.extend(self.waiting(&held, pwqs.map(|pwq| &pwq.inactive)));
         }
         let name = self.name(key);

@@ -1,7 +1,8 @@
 //! A pool that is made where things have changed already, and one that was there when they did.
 
-use cmwq_core::LockFor;
 use std::time::Duration;
+
+use cmwq_core::LockFor;
 
 use super::*;
 use crate::engine::tools::attrs::Sched;
